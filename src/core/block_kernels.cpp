@@ -1,0 +1,46 @@
+#include "block_kernels.hpp"
+
+#include <atomic>
+#include <stdexcept>
+
+namespace labelprism {
+namespace {
+
+std::vector<const BlockKernels*> available() {
+  std::vector<const BlockKernels*> sets{&plain_kernels};
+#ifdef LABELPRISM_X86
+  if (__builtin_cpu_supports("avx2")) sets.push_back(&avx2_kernels);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq")) {
+    sets.push_back(&avx512_kernels);
+  }
+#endif
+  return sets;
+}
+
+std::atomic<const BlockKernels*>& chosen() {
+  static std::atomic<const BlockKernels*> set{available().back()};
+  return set;
+}
+
+}  // namespace
+
+const BlockKernels& block_kernels() { return *chosen().load(std::memory_order_relaxed); }
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const BlockKernels* set : available()) names.emplace_back(set->name);
+  return names;
+}
+
+void use_instruction_set(const std::string& name) {
+  for (const BlockKernels* set : available()) {
+    if (name == set->name) {
+      chosen().store(set);
+      return;
+    }
+  }
+  throw std::invalid_argument("instruction set '" + name + "' is unknown or this processor does not have it");
+}
+
+}  // namespace labelprism

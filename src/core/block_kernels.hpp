@@ -1,0 +1,40 @@
+// The inner loops that profit from wide registers, one set per instruction set, chosen at run time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "csr.hpp"
+
+namespace labelprism {
+
+// A dense block holds `width` vectors side by side, as [row][width], so that one row of 8 or 16 floats is one register.
+struct BlockKernels {
+  const char* name;
+
+  // out[r] = sum over the entries (r, j, v) of v * block[j], for the rows begin <= r < end.
+  void (*gather)(const CsrView& matrix, std::int64_t begin, std::int64_t end, const float* block, std::int64_t width,
+                 float* out);
+
+  // out[j] += v * row_weight[r] * block[r] over the entries (r, j, v), for the rows begin <= r < end, in their order.
+  // A null row_weight stands for ones. `scaled` is room for `width` floats.
+  void (*scatter)(const CsrView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
+                  const float* block, std::int64_t width, float* scaled, float* out);
+};
+
+// The best set that this processor can run, or the one chosen by use_instruction_set.
+const BlockKernels& block_kernels();
+
+// "plain", "avx2", "avx512": those that this processor can run, from the slowest to the fastest.
+std::vector<std::string> instruction_sets();
+
+// Chooses a set by name, for tests and benchmarks; throws std::invalid_argument if it cannot run here.
+void use_instruction_set(const std::string& name);
+
+extern const BlockKernels plain_kernels;
+#ifdef LABELPRISM_X86
+extern const BlockKernels avx2_kernels;
+extern const BlockKernels avx512_kernels;
+#endif
+
+}  // namespace labelprism

@@ -1,0 +1,84 @@
+// The loops of block_kernels.hpp, included by one .cpp per instruction set that defines LABELPRISM_KERNELS.
+//
+// No templates of the standard library in here: the linker keeps one copy of such a function for the whole module, and
+// that copy must not be the one compiled with AVX-512. Lanes never mix, so all instruction sets give the same bits.
+
+#include "block_kernels.hpp"
+
+namespace labelprism {
+namespace {
+
+// W floats that may lie at any address; the compiler makes registers of the size it has out of them.
+template <int W>
+struct Lanes {
+  typedef float type __attribute__((vector_size(W * sizeof(float)), aligned(sizeof(float)), may_alias));
+};
+
+// Entries this far ahead are asked for early: rows of a block that does not fit the cache come from memory in time.
+constexpr std::int64_t kAhead = 12;
+
+template <int W, bool HasData>
+inline void gather_row(const CsrView& m, std::int64_t row, const float* block, std::int64_t width, float* out) {
+  using Vector = typename Lanes<W>::type;
+  Vector sum = {};
+  const std::int64_t last = m.indptr[row + 1];
+  for (std::int64_t t = m.indptr[row]; t < last; ++t) {
+    // indices of the rows that follow are next in memory; only the very end of the matrix has none
+    if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(block + m.indices[t + kAhead] * width);
+    const Vector lanes = *reinterpret_cast<const Vector*>(block + m.indices[t] * width);
+    sum += HasData ? m.data[t] * lanes : lanes;
+  }
+  *reinterpret_cast<Vector*>(out + row * width) = sum;
+}
+
+template <int W, bool HasData>
+inline void scatter_row(const CsrView& m, std::int64_t row, const float* scaled, std::int64_t width, float* out) {
+  using Vector = typename Lanes<W>::type;
+  const Vector lanes = *reinterpret_cast<const Vector*>(scaled);
+  const std::int64_t last = m.indptr[row + 1];
+  for (std::int64_t t = m.indptr[row]; t < last; ++t) {
+    if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(out + m.indices[t + kAhead] * width, 1);
+    *reinterpret_cast<Vector*>(out + m.indices[t] * width) += HasData ? m.data[t] * lanes : lanes;
+  }
+}
+
+// Widths are served in pieces of 16, 8 and 1 vectors.
+template <bool HasData>
+void gather_rows(const CsrView& m, std::int64_t begin, std::int64_t end, const float* block, std::int64_t width,
+                 float* out) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    std::int64_t j = 0;
+    for (; j + 16 <= width; j += 16) gather_row<16, HasData>(m, row, block + j, width, out + j);
+    for (; j + 8 <= width; j += 8) gather_row<8, HasData>(m, row, block + j, width, out + j);
+    for (; j < width; ++j) gather_row<1, HasData>(m, row, block + j, width, out + j);
+  }
+}
+
+template <bool HasData>
+void scatter_rows(const CsrView& m, std::int64_t begin, std::int64_t end, const float* row_weight, const float* block,
+                  std::int64_t width, float* scaled, float* out) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    const float weight = row_weight ? row_weight[row] : 1.0f;
+    for (std::int64_t j = 0; j < width; ++j) scaled[j] = weight * block[row * width + j];
+    std::int64_t j = 0;
+    for (; j + 16 <= width; j += 16) scatter_row<16, HasData>(m, row, scaled + j, width, out + j);
+    for (; j + 8 <= width; j += 8) scatter_row<8, HasData>(m, row, scaled + j, width, out + j);
+    for (; j < width; ++j) scatter_row<1, HasData>(m, row, scaled + j, width, out + j);
+  }
+}
+
+void gather(const CsrView& m, std::int64_t begin, std::int64_t end, const float* block, std::int64_t width,
+            float* out) {
+  (m.data ? gather_rows<true> : gather_rows<false>)(m, begin, end, block, width, out);
+}
+
+void scatter(const CsrView& m, std::int64_t begin, std::int64_t end, const float* row_weight, const float* block,
+             std::int64_t width, float* scaled, float* out) {
+  (m.data ? scatter_rows<true> : scatter_rows<false>)(m, begin, end, row_weight, block, width, scaled, out);
+}
+
+}  // namespace
+
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather, scatter};
+
+}  // namespace labelprism

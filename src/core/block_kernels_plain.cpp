@@ -1,0 +1,3 @@
+#define LABELPRISM_KERNELS plain_kernels
+#define LABELPRISM_NAME "plain"
+#include "block_kernels.inl"

@@ -1,0 +1,71 @@
+#include "block_products.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "block_kernels.hpp"
+#include "thread_pool.hpp"
+
+namespace labelprism {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 1024;
+constexpr std::int64_t kColumnsPerTask = 4096;
+
+// The transposed product adds rows into one accumulator per piece of rows, and the accumulators into the result in the
+// order of the pieces. Pieces depend on the matrix alone, so the bits do not depend on the threads. A piece holds at
+// least this many entries for each column, so that clearing and adding an accumulator costs little beside filling it.
+constexpr std::int64_t kEntriesPerColumn = 8;
+constexpr std::int64_t kEntriesPerPiece = std::int64_t{1} << 18;
+
+// The first row of every piece, and n_rows at the end.
+std::vector<std::int64_t> piece_bounds(const CsrView& m) {
+  const std::int64_t entries = std::max(kEntriesPerPiece, kEntriesPerColumn * m.n_columns);
+  std::vector<std::int64_t> bounds{0};
+  for (std::int64_t row = 1; row < m.n_rows; ++row) {
+    if (m.indptr[row] - m.indptr[bounds.back()] >= entries) bounds.push_back(row);
+  }
+  bounds.push_back(m.n_rows);
+  return bounds;
+}
+
+}  // namespace
+
+void csr_times_block(const CsrView& m, const float* block, std::int64_t width, int n_threads, float* out) {
+  const BlockKernels& kernels = block_kernels();
+  parallel_ranges(m.n_rows, kRowsPerTask, n_threads,
+                  [&](std::int64_t begin, std::int64_t end) { kernels.gather(m, begin, end, block, width, out); });
+}
+
+void csr_transposed_times_block(const CsrView& m, const float* row_weight, const float* block, std::int64_t width,
+                                int n_threads, float* out) {
+  const BlockKernels& kernels = block_kernels();
+  const std::vector<std::int64_t> bounds = piece_bounds(m);
+  const std::int64_t n_pieces = static_cast<std::int64_t>(bounds.size()) - 1;
+  const std::int64_t size = m.n_columns * width;
+  const auto fill = [&](std::int64_t piece, float* accumulator) {
+    std::fill(accumulator, accumulator + size, 0.0f);
+    std::vector<float> scaled(width);
+    kernels.scatter(m, bounds[piece], bounds[piece + 1], row_weight, block, width, scaled.data(), accumulator);
+  };
+
+  // Pieces are taken in waves of as many as there are threads; the first piece needs no accumulator but the result.
+  const std::int64_t wave = std::clamp<std::int64_t>(n_threads, 1, n_pieces);
+  std::vector<std::vector<float>> accumulators(wave);
+  for (std::int64_t first = 0; first < n_pieces; first += wave) {
+    const std::int64_t count = std::min(wave, n_pieces - first);
+    parallel_for(count, n_threads, [&](std::int64_t i) {
+      if (first + i == 0) return fill(0, out);
+      accumulators[i].resize(size);
+      fill(first + i, accumulators[i].data());
+    });
+    parallel_ranges(m.n_columns, kColumnsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = first == 0 ? 1 : 0; i < count; ++i) {
+        const float* from = accumulators[i].data();
+        for (std::int64_t j = begin * width; j < end * width; ++j) out[j] += from[j];
+      }
+    });
+  }
+}
+
+}  // namespace labelprism

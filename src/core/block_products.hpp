@@ -1,0 +1,16 @@
+// Products of a CSR matrix with a dense block of vectors, in parallel and with the same bits for any thread count.
+#pragma once
+
+#include "csr.hpp"
+
+namespace labelprism {
+
+// out = matrix * block; block is [n_columns][width], out is [n_rows][width].
+void csr_times_block(const CsrView& matrix, const float* block, std::int64_t width, int n_threads, float* out);
+
+// out = matrix' * diag(row_weight) * block; block is [n_rows][width], out is [n_columns][width].
+// With the label matrix as `matrix` these are the weighted class sums Y'D Z. A null row_weight stands for ones.
+void csr_transposed_times_block(const CsrView& matrix, const float* row_weight, const float* block, std::int64_t width,
+                                int n_threads, float* out);
+
+}  // namespace labelprism

@@ -1,0 +1,17 @@
+// The sparse matrix as every kernel sees it.
+#pragma once
+
+#include <cstdint>
+
+namespace labelprism {
+
+// A view of a CSR matrix. Kernels trust it: bindings.cpp checks shapes and the range of every index beforehand.
+struct CsrView {
+  std::int64_t n_rows;
+  std::int64_t n_columns;
+  const std::int64_t* indptr;   // n_rows + 1
+  const std::int32_t* indices;  // indptr[n_rows], each in [0, n_columns)
+  const float* data;            // as many; null stands for ones everywhere (label matrices)
+};
+
+}  // namespace labelprism

@@ -1,0 +1,22 @@
+"""labelprism: extreme classification, with 1,000 to 1,000,000 labels.
+
+The parts are loaded when they are first used: `import labelprism` alone loads neither scikit-learn nor scipy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "data", "features", "metrics"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return importlib.import_module(f"labelprism.{name}")
+    raise AttributeError(f"module 'labelprism' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

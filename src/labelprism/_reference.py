@@ -1,0 +1,224 @@
+"""Every kernel of the native core once more, in a few lines of NumPy, SciPy and plain Python.
+
+These are the oracles of the tests: slow, obvious, and in float64 where that makes a difference. A name here is the
+name of its native twin in `labelprism._core`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelprism._arrays import Float32, Int32
+
+# ------------------------------------------------------------------------------------------------- products and top-k
+
+
+def csr_times_block(X: sp.csr_array, block: Float32) -> Any:
+    """X B: X (n, d), block (d, width), result (n, width) in float64."""
+    return X.astype(np.float64) @ block.astype(np.float64)
+
+
+def csr_transposed_times_block(X: sp.csr_array, block: Float32) -> Any:
+    """X' B: X (n, d), block (n, width), result (d, width) in float64."""
+    return X.astype(np.float64).T @ block.astype(np.float64)
+
+
+def class_sums(Y: sp.csr_array, example_weight: Float32, block: Float32) -> Any:
+    """Y'D B: the weighted sum of the rows of `block` (n, width) over the examples of every label."""
+    return Y.astype(np.float64).T @ (example_weight.astype(np.float64)[:, None] * block)
+
+
+def top_k_row(columns: Int32, scores: Float32, k: int) -> tuple[list[int], list[float]]:
+    """Return the k best columns of one row, ties by column; -inf and NaN are never chosen."""
+    order = sorted((-score, column) for score, column in zip(scores, columns, strict=True) if score > -np.inf)[:k]
+    missing = k - len(order)
+    return [int(c) for _, c in order] + [-1] * missing, [float(-s) for s, _ in order] + [-np.inf] * missing
+
+
+# -------------------------------------------------------------------------------------------------------- sparse text
+
+_LARGEST_INDEX = 2**31 - 2
+_HEADER = re.compile(rb"[ \t\r]*([0-9]+)[ \t\r]+([0-9]+)[ \t\r]+([0-9]+)[ \t\r]*")
+_NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class MalformedError(Exception):
+    """A malformed line; `args` holds its number."""
+
+
+def parse_float(text: bytes) -> Any:
+    """Return the float32 nearest to a decimal number, ties to even; infinity when it is beyond float32."""
+    if text[:1] in (b"-", b"+"):
+        size = parse_float(text[1:])
+        return np.float32(-size) if text[:1] == b"-" else size
+    digits, _, exponent = text.lower().partition(b"e")
+    if abs(int(exponent or b"0")) > 500:  # Fraction would build a number of that many digits
+        return np.float32(np.inf if b"-" not in exponent and digits.strip(b"0.") else 0)
+    exact = Fraction(text.decode())
+    largest = np.finfo(np.float32).max
+    if exact >= Fraction(2) ** 128 - Fraction(2) ** 103:  # halfway from the largest float32 to what would follow it
+        return np.float32(np.inf)
+    near = np.float32(min(float(exact), float(largest)))
+    candidates = [near, np.nextafter(near, np.float32(0)), min(np.nextafter(near, largest), largest)]
+    return min(candidates, key=lambda c: (abs(Fraction(float(c)) - exact), int(c.view(np.int32)) & 1))
+
+
+@dataclass
+class SparseText:
+    """What a sparse text file holds."""
+
+    labels: list[list[int]] = field(default_factory=list)
+    features: list[dict[int, np.float32]] = field(default_factory=list)
+    shape: tuple[int, int, int] | None = None
+
+
+def _index(text: bytes, limit: int | None) -> int:
+    if not re.fullmatch(rb"[0-9]+", text) or int(text) > _LARGEST_INDEX or (limit is not None and int(text) >= limit):
+        raise ValueError(text)
+    return int(text)
+
+
+def _example(line: bytes, shape: tuple[int, int, int] | None) -> tuple[list[int], dict[int, np.float32]]:
+    tokens = re.split(rb"[ \t\r]+", line.split(b"#")[0].strip(b" \t\r"))
+    labels: list[int] = []
+    if tokens[0] and not re.match(rb"[0-9]+:", tokens[0]):
+        labels = [_index(t, shape[2] if shape else None) for t in tokens.pop(0).split(b",")]
+    features: dict[int, np.float32] = {}
+    for token in filter(None, tokens):
+        name, colon, number = token.partition(b":")
+        feature = _index(name, shape[1] if shape else None)
+        if not colon or not _NUMBER.fullmatch(number) or feature in features:
+            raise ValueError(token)
+        features[feature] = parse_float(number)
+        if not np.isfinite(features[feature]):
+            raise ValueError(token)
+    if len(set(labels)) < len(labels):
+        raise ValueError(labels)
+    return sorted(labels), dict(sorted(features.items()))
+
+
+def parse_sparse_text(text: bytes) -> SparseText:
+    """Read sparse text with features numbered from 0; a header is recognised. Raises `MalformedError(line)`."""
+    result = SparseText()
+    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        header = _HEADER.fullmatch(line) if number == 1 else None
+        if header:
+            n, d, c = map(int, header.groups())
+            result.shape = (n, d, c)
+            if max(d, c) > _LARGEST_INDEX + 1:
+                raise MalformedError(number)
+            continue
+        blank = not line.strip(b" \t\r")
+        full = result.shape is not None and len(result.labels) == result.shape[0]
+        if line.lstrip(b" \t\r").startswith(b"#") or (blank and (result.shape is None or full)):
+            continue
+        try:
+            if full:
+                raise ValueError(line)
+            labels, features = _example(line, result.shape)
+        except ValueError:
+            raise MalformedError(number) from None
+        result.labels.append(labels)
+        result.features.append(features)
+    if result.shape is not None and len(result.labels) != result.shape[0]:
+        raise MalformedError(len(lines))
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------- text hashing
+
+_MASK = 2**64 - 1
+
+
+def _is_ideograph(char: str) -> bool:
+    name = unicodedata.name(char, "")
+    return name.startswith(("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA LETTER"))
+
+
+def split_words(text: str, min_word_length: int) -> list[str]:
+    """Letters, numbers and connectors, the marks that follow them; ideographs one by one."""
+    words: list[str] = []
+    word, length, ideograph = "", 0, False
+
+    def end_word() -> None:
+        nonlocal word, length, ideograph
+        if length and (ideograph or length >= min_word_length):
+            words.append(word)
+        word, length, ideograph = "", 0, False
+
+    for char in text:
+        category = unicodedata.category(char)
+        if category == "Cf" or (category[0] == "M" and not length):
+            continue
+        if category[0] == "M":
+            word += char
+            continue
+        if not (category[0] in "LN" or category == "Pc"):
+            end_word()
+            continue
+        if ideograph or _is_ideograph(char):
+            end_word()
+        word, length, ideograph = word + char, length + 1, _is_ideograph(char)
+    end_word()
+    return words
+
+
+def ngrams(text: str, analyzer: str, ngram_range: tuple[int, int], min_word_length: int) -> Iterator[str]:
+    """Return the spellings of all n-grams of a text whose case is folded already."""
+
+    def grams(units: Sequence[str], gap: str) -> Iterator[str]:
+        for start in range(len(units)):
+            for size in range(ngram_range[0], min(ngram_range[1], len(units) - start) + 1):
+                yield gap.join(units[start : start + size])
+
+    if analyzer == "word":
+        yield from grams(split_words(text, min_word_length), " ")
+        return
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    if analyzer == "char":
+        yield from grams(" ".join(visible.split()), "")
+        return
+    for word in visible.split():
+        padded = f" {word} "
+        yield from grams(padded, "")
+        if len(padded) < ngram_range[0]:
+            yield padded
+
+
+def _spread(value: int) -> int:
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        value = ((value ^ (value >> 33)) * factor) & _MASK
+    return value ^ (value >> 33)
+
+
+def hash_ngram(spelling: str) -> int:
+    """Eight bytes of UTF-8 at a time, little-endian, the last ones filled up with zeros."""
+    utf8 = spelling.encode()
+    *pieces, last = [int.from_bytes(utf8[i : i + 8], "little") for i in range(0, len(utf8), 8)] or [0]
+    value = len(utf8)
+    for piece in pieces:
+        value = ((value ^ piece) * 0x9FB21C651E98DF25) & _MASK
+        value ^= value >> 32
+    return _spread(((value ^ last) * 0x9FB21C651E98DF25) & _MASK)
+
+
+def hash_text(grams: Iterator[str], bits: int, n_hashes: int, is_signed: bool) -> dict[int, float]:
+    """Signed counts of the n-grams by feature; those that cancel are left out."""
+    counts: Counter[int] = Counter()
+    for gram in grams:
+        first = hash_ngram(gram)
+        for value in (first, _spread((first + 0x9E3779B97F4A7C15) & _MASK))[:n_hashes]:
+            counts[value % 2**bits] += -1 if is_signed and value >> 63 else 1
+    return {feature: float(count) for feature, count in sorted(counts.items()) if count}

@@ -1,0 +1,26 @@
+"""Data sets: one `Dataset`, and readers and writers of the formats of the field."""
+
+from labelprism.data.dataset import Dataset
+from labelprism.data.detect import load
+from labelprism.data.matrices import read_npz, write_npz
+from labelprism.data.sparse_text import read_svmlight, read_xc, write_svmlight, write_xc
+from labelprism.data.tate import load_tate
+from labelprism.data.text import read_jsonl, read_tsv, write_jsonl, write_tsv
+from labelprism.errors import DataFormatError
+
+__all__ = [
+    "DataFormatError",
+    "Dataset",
+    "load",
+    "load_tate",
+    "read_jsonl",
+    "read_npz",
+    "read_svmlight",
+    "read_tsv",
+    "read_xc",
+    "write_jsonl",
+    "write_npz",
+    "write_svmlight",
+    "write_tsv",
+    "write_xc",
+]

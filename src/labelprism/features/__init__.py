@@ -1,0 +1,7 @@
+"""Transformers that make features: from texts, from counts, and for kernels. All are scikit-learn transformers."""
+
+from labelprism.features.kernel import RandomFourierFeatures
+from labelprism.features.text import TextHasher
+from labelprism.features.weighting import HellingerMap, Tfidf
+
+__all__ = ["HellingerMap", "RandomFourierFeatures", "TextHasher", "Tfidf"]

@@ -1,0 +1,83 @@
+"""What may enter the library as a matrix, and what is said of the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+
+from labelprism._arrays import as_csr, as_label_matrix, csr_parts
+from labelprism._threads import thread_count
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array, list])
+def test_as_csr_of_any_container(container: object) -> None:
+    dense = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
+    csr = as_csr(container(dense))  # type: ignore[operator]
+    assert isinstance(csr, sp.csr_array)
+    assert csr.dtype == np.float32
+    np.testing.assert_array_equal(csr.toarray(), dense)
+
+
+def test_unsorted_and_repeated_entries_are_put_right_in_a_copy() -> None:
+    given = sp.csr_array((np.array([1, 2, 3], np.float32), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+    np.testing.assert_array_equal(as_csr(given).toarray(), [[2, 0, 4]])
+    assert given.indices.tolist() == [2, 0, 2]
+
+
+def test_a_fitting_matrix_is_shared() -> None:
+    given = sp.csr_array(np.eye(3, dtype=np.float32))
+    assert np.shares_memory(as_csr(given).data, given.data)
+
+
+def forged(indices: list[int], indptr: list[int]) -> sp.csr_array:
+    matrix = sp.csr_array((2, 3), dtype=np.float32)
+    matrix.data = np.ones(len(indices), np.float32)
+    matrix.indices = np.array(indices, np.int32)
+    matrix.indptr = np.array(indptr, np.int32)
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones(3), "two dimensions"),
+        (np.ones((2, 2, 2)), "two dimensions"),
+        (np.array([["a"]]), "matrix of numbers"),
+        (np.array([[1, np.nan]]), "row 0"),
+        (np.array([[1.0], [np.inf]]), "row 1"),
+        (np.array([[0.0, 1], [1e39, 0]]), "row 1"),
+        (forged([7, 0], [0, 1, 2]), "not a valid CSR"),
+        (forged([-1, 0], [0, 1, 2]), "not a valid CSR"),
+        (forged([1, 0], [0, 5, 2]), "not a valid CSR"),
+        (sp.csr_array((1, 2**31)), "columns"),
+    ],
+)
+def test_what_is_refused(matrix: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        as_csr(matrix, "Z")
+    assert str(caught.value).startswith("Z ")
+
+
+def test_label_matrices_hold_ones_only() -> None:
+    given = sp.csr_array((np.array([0, 5, -1], np.float32), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 3))
+    Y = as_label_matrix(given)
+    np.testing.assert_array_equal(Y.toarray(), [[0, 1, 1]])
+    assert Y.nnz == 2
+    assert given.data.tolist() == [0, 5, -1]
+
+
+def test_parts_have_the_dtypes_of_the_core() -> None:
+    parts = csr_parts(as_csr(np.eye(4)))
+    assert [array.dtype for array in parts] == [np.int64, np.int32, np.float32]
+
+
+def test_thread_counts() -> None:
+    assert thread_count(None) == 1
+    assert thread_count(3) == 3
+    assert thread_count(-1) >= 1
+    with parallel_config("threading", n_jobs=2):
+        assert thread_count(None) == 2
+    with pytest.raises(ValueError, match="n_jobs"):
+        thread_count(0)
