@@ -504,3 +504,16 @@ def test_a_data_set_without_texts_is_refused(tmp_path: Path, writer: Any) -> Non
     with pytest.raises(ValueError, match="no texts"):
         writer(Dataset(X=sp.csr_array((1, 1)), Y=sp.csr_array((1, 1))), tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_number_of_labels_for_ids(tmp_path: Path) -> None:
+    path = tmp_path / "data.tsv"
+    path.write_text("a\t2,0\n")
+    assert read_tsv(path, label_kind="id").n_labels == 3
+    assert read_tsv(path, label_kind="id", n_labels=7).n_labels == 7
+    with pytest.raises(DataFormatError, match="from 0 to 1"):
+        read_tsv(path, label_kind="id", n_labels=2)
+    with pytest.raises(DataFormatError, match="n_labels is for label ids"):
+        read_tsv(path, n_labels=7)
+    with pytest.raises(ValueError, match="n_labels must be"):
+        read_tsv(path, n_labels=7, label_names=["a"])

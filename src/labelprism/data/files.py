@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from labelprism._progress import ProgressBar
 from labelprism.errors import DataFormatError
 
 StrPath = str | os.PathLike[str]
@@ -125,12 +126,13 @@ def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with reading(path) as stream:
+        with reading(path) as stream, ProgressBar(None, f"reading {os.fspath(path)}", "lines") as bar:
             for raw in stream:
                 number += 1
                 if number == 1:
                     raw = _without_byte_order_mark(raw, path)
                 yield number, _decoded(raw, number, path)
+                bar.advance()
     except DataFormatError as error:
         if error.line is not None:
             raise

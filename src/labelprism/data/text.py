@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelprism._arrays import MAX_COLUMNS
+from labelprism._progress import ProgressBar
 from labelprism.data.dataset import Dataset, as_label_names
 from labelprism.data.files import StrPath, text_lines, writing
 from labelprism.errors import DataFormatError
@@ -32,6 +33,7 @@ def read_tsv(
     label_kind: Literal["name", "id"] = "name",
     label_names: Sequence[str] | None = None,
     unknown_labels: UnknownLabels = "error",
+    n_labels: int | None = None,
 ) -> Dataset:
     """Read a file with one example a line: the text, a TAB, its labels.
 
@@ -52,6 +54,9 @@ def read_tsv(
         out, the columns are the names that occur, sorted, or as many as the largest id asks for.
     unknown_labels : {"error", "ignore"}
         What to do with a name that is not in `label_names`. An id beyond them is always an error.
+    n_labels : int, optional
+        For ids without names, the number of columns; for a test set give that of the training set. A larger id is an
+        error then.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def read_tsv(
     _check_separator(label_sep)
     if label_kind not in ("name", "id"):
         raise ValueError(f'label_kind must be "name" or "id", got {label_kind!r}')
-    rows = _LabelRows(label_names, unknown_labels)
+    rows = _LabelRows(label_names, unknown_labels, n_labels)
     texts: list[str] = []
     for number, text, field in _tsv_rows(path):
         texts.append(text)
@@ -84,6 +89,7 @@ def read_jsonl(
     label_sep: str | None = None,
     label_names: Sequence[str] | None = None,
     unknown_labels: UnknownLabels = "error",
+    n_labels: int | None = None,
 ) -> Dataset:
     """Read a file with one JSON object a line, as `{"text": "A ship at sea", "labels": ["ship", "sea"]}`.
 
@@ -101,7 +107,7 @@ def read_jsonl(
         The key of the labels; when left out, "labels", or else "subjects".
     label_sep : str, optional
         What separates the labels where they are one string; "," when left out.
-    label_names, unknown_labels
+    label_names, unknown_labels, n_labels
         As in `read_tsv`.
 
     Returns
@@ -110,7 +116,7 @@ def read_jsonl(
         With `texts` and `Y`, and with `label_names` unless the labels are ids and no names were given.
     """
     _check_separator(label_sep)
-    rows = _LabelRows(label_names, unknown_labels)
+    rows = _LabelRows(label_names, unknown_labels, n_labels)
     texts: list[str] = []
     for number, line in text_lines(path):
         if not line.strip():
@@ -136,9 +142,12 @@ def read_jsonl(
 class _LabelRows:
     """Gathers the labels of one row after the other, in the flat arrays of a CSR matrix."""
 
-    def __init__(self, label_names: Sequence[str] | None, unknown_labels: UnknownLabels) -> None:
+    def __init__(self, label_names: Sequence[str] | None, unknown_labels: UnknownLabels, n_labels: int | None) -> None:
         if unknown_labels not in ("error", "ignore"):
             raise ValueError(f'unknown_labels must be "error" or "ignore", got {unknown_labels!r}')
+        if n_labels is not None and (label_names is not None or not 0 < n_labels <= MAX_COLUMNS):
+            raise ValueError("n_labels must be a positive number, and goes without label_names, which tell it")
+        self._n_labels = n_labels
         self._label_names = None if label_names is None else as_label_names(label_names)
         self._ignore_unknown = unknown_labels == "ignore" and label_names is not None
         self._column_of: dict[str, int]
@@ -195,13 +204,13 @@ class _LabelRows:
             new_column = np.empty(len(names), dtype=np.int32)
             new_column[[self._column_of[name] for name in names]] = np.arange(len(names))
             indices = new_column[indices]
-        n_labels = self._max_id + 1 if names is None else len(names)
+        n_labels = (self._n_labels or self._max_id + 1) if names is None else len(names)
         ones = np.ones(len(indices), dtype=np.float32)
         indptr = np.array(self._indptr, dtype=np.int64)
         return sp.csr_array((ones, indices, indptr), shape=(len(indptr) - 1, n_labels)), names
 
     def _check_ids(self, ids: list[int]) -> None:
-        limit = MAX_COLUMNS if self._label_names is None else len(self._label_names)
+        limit = (self._n_labels or MAX_COLUMNS) if self._label_names is None else len(self._label_names)
         if min(ids) < 0 or max(ids) >= limit:
             message = f"a label id must be an integer from 0 to {limit - 1}"
             if self._label_names is not None:
@@ -209,6 +218,10 @@ class _LabelRows:
             raise DataFormatError(message, token=str(next(label for label in ids if not 0 <= label < limit)))
 
     def _settle_kind(self, kind: Literal["name", "id"], label: str | int) -> None:
+        if kind == "name" and self._n_labels is not None:
+            raise DataFormatError(
+                "n_labels is for label ids, but here is a name; give label_names instead", token=str(label)
+            )
         if self._kind is not None:
             _refuse_mix(label)
         self._kind = kind
@@ -413,8 +426,10 @@ def _rows_to_write(dataset: Dataset) -> Iterator[tuple[int, str, list[Any]]]:
     if dataset.texts is None:
         raise ValueError("the data set has no texts to write; write_npz writes one that has a matrix X")
     indptr = dataset.Y.indptr.tolist()
-    for row, text in enumerate(dataset.texts):
-        yield row, text, dataset.Y.indices[indptr[row] : indptr[row + 1]].tolist()
+    with ProgressBar(dataset.n_rows, "writing texts", "rows") as bar:
+        for row, text in enumerate(dataset.texts):
+            yield row, text, dataset.Y.indices[indptr[row] : indptr[row + 1]].tolist()
+            bar.advance()
 
 
 def _check_tsv_text(text: str, row: int) -> None:
