@@ -32,8 +32,11 @@ def is_mark(char: str) -> bool:
 
 
 def is_ignored(char: str) -> bool:
-    """Invisible format characters (soft hyphen, joiners): they neither split a word nor belong to it."""
-    return unicodedata.category(char) == "Cf"
+    """Invisible format characters (soft hyphen, joiners): they neither split a word nor belong to it.
+
+    The zero width space is one by its category, but its purpose is to split words.
+    """
+    return unicodedata.category(char) == "Cf" and char != "\u200b"
 
 
 def fold(text: str) -> str:
@@ -50,16 +53,18 @@ def second_of_composition() -> set[str]:
 COMPOSING = second_of_composition()
 
 
+MAX_EXPANSION = 4
+
+
 def is_simple(char: str) -> bool:
-    """Tell whether a character of the basic plane is folded to one character, whatever stands beside it."""
+    """Tell whether a character of the basic plane is folded to the same few characters whatever stands beside it."""
     if char > "\uffff" or "\ud800" <= char <= "\udfff" or unicodedata.category(char) == "Cn":
         return False
     folded = fold(char)
     return (
-        len(folded) == 1
-        and folded <= "\uffff"
-        and fold(folded) == folded
-        and not any(unicodedata.combining(c) or c in COMPOSING for c in (char, folded))
+        1 <= len(folded) <= MAX_EXPANSION
+        and all(c <= "\uffff" and fold(c) == c for c in folded)
+        and not any(unicodedata.combining(c) or c in COMPOSING for c in char + folded)
     )
 
 
@@ -75,12 +80,12 @@ def ranges(belongs: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
             start = None
 
 
-def print_table(declaration: str, pairs: Iterable[tuple[int, int]]) -> None:
-    """Print pairs of code points as a C++ array."""
+def print_table(declaration: str, rows: Iterable[tuple[int, ...]]) -> None:
+    """Print tuples of code points as a C++ array."""
     print(f"constexpr {declaration}[] = {{")
     line = "   "
-    for one, other in pairs:
-        item = f" {{{one:#x}, {other:#x}}},"
+    for row in rows:
+        item = f" {{{', '.join(f'{code:#x}' for code in row)}}},"
         if len(line) + len(item) > 118:
             print(line)
             line = "   "
@@ -100,8 +105,10 @@ def main() -> None:
         ("kSimpleRanges", is_simple),
     ):
         print_table(f"Range {name}", ranges(belongs))
-    folds = ((code, ord(fold(chr(code)))) for code in range(0x10000) if is_simple(chr(code)))
-    print_table("Fold kFolds", (pair for pair in folds if pair[0] != pair[1]))
+    simple = [chr(code) for code in range(0x10000) if is_simple(chr(code))]
+    folds = [(char, fold(char)) for char in simple if fold(char) != char]
+    print_table("Fold kFolds", ((ord(char), ord(folded)) for char, folded in folds if len(folded) == 1))
+    print_table("Expansion kExpansions", ((ord(char), *map(ord, to)) for char, to in folds if len(to) > 1))
     print("// clang-format on")
 
 

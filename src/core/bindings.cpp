@@ -10,16 +10,20 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 
 #include "block_kernels.hpp"
 #include "block_products.hpp"
 #include "sparse_text.hpp"
+#include "spectral_node.hpp"
 #include "text_hash.hpp"
 #include "thread_pool.hpp"
 #include "top_k.hpp"
+#include "tree_kernels.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -34,6 +38,9 @@ using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using NewArray = nb::ndarray<nb::numpy, T, nb::c_contig>;
 
+// An argument that must be an array of just the right kind: a silent conversion could wrap numbers that are too large.
+auto array(const char* name) { return nb::arg(name).noconvert(); }
+
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
@@ -42,7 +49,10 @@ void require(bool condition, const char* message) {
 template <class T>
 NewArray<T> new_array(std::initializer_list<std::size_t> shape, T** data) {
   std::size_t size = 1;
-  for (const std::size_t extent : shape) size *= extent;
+  for (const std::size_t extent : shape) {
+    if (extent != 0 && size > PTRDIFF_MAX / sizeof(T) / extent) throw std::bad_alloc();
+    size *= extent;
+  }
   *data = new T[size];
   nb::capsule owner(*data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return NewArray<T>(*data, shape, owner);
@@ -56,9 +66,14 @@ NewArray<T> take(Buffer<T>& buffer) {
   return NewArray<T>(data, {size}, owner);
 }
 
+std::tuple<NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>> take(GrowingCsr& matrix) {
+  return {take(matrix.indptr), take(matrix.indices), take(matrix.data)};
+}
+
 // Checks all that kernels rely on; costs one pass over the indices, which a kernel reads anyway.
 CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices, const float* data,
                     std::size_t data_size, std::int64_t n_columns) {
+  require(0 <= n_columns && n_columns <= INT32_MAX, "there must be 0 to 2147483647 columns");
   require(indptr.size() > 0 && indptr.data()[0] == 0, "indptr must begin with 0");
   const std::int64_t n_rows = static_cast<std::int64_t>(indptr.size()) - 1;
   const std::int64_t* pointers = indptr.data();
@@ -118,7 +133,7 @@ void bind_products(nb::module_& m) {
         const auto n_columns = static_cast<std::int64_t>(block.shape(0));
         return product(checked_csr(indptr, indices, data, n_columns), block, n_threads);
       },
-      "indptr"_a, "indices"_a, "data"_a, "block"_a, "n_threads"_a = 1,
+      array("indptr"), array("indices"), array("data"), array("block"), "n_threads"_a = 1,
       "The product of a CSR matrix (n, d) and a dense block (d, width).");
   m.def(
       "csr_transposed_times_block",
@@ -126,7 +141,7 @@ void bind_products(nb::module_& m) {
          Matrix<float> block, int n_threads) {
         return transposed_product(checked_csr(indptr, indices, data, n_columns), nullptr, block, n_threads);
       },
-      "indptr"_a, "indices"_a, "data"_a, "n_columns"_a, "block"_a, "n_threads"_a = 1,
+      array("indptr"), array("indices"), array("data"), "n_columns"_a, array("block"), "n_threads"_a = 1,
       "The product of the transpose of a CSR matrix (n, d) and a dense block (n, width).");
   m.def(
       "class_sums",
@@ -136,7 +151,7 @@ void bind_products(nb::module_& m) {
         require(static_cast<std::int64_t>(example_weight.size()) == Y.n_rows, "example_weight must have a value a row");
         return transposed_product(Y, example_weight.data(), block, n_threads);
       },
-      "indptr"_a, "labels"_a, "n_labels"_a, "example_weight"_a, "block"_a, "n_threads"_a = 1,
+      array("indptr"), array("labels"), "n_labels"_a, array("example_weight"), array("block"), "n_threads"_a = 1,
       "For every label the weighted sum of its examples' rows of the block (n, width): Y'D block.");
   m.def("instruction_sets", &instruction_sets, "The instruction sets that this processor can run, the fastest last.");
   m.def("instruction_set", [] { return std::string(block_kernels().name); }, "The instruction set in use.");
@@ -147,7 +162,7 @@ using TopK = std::tuple<NewArray<std::int32_t>, NewArray<float>>;
 
 template <class Select>
 TopK top_k_result(std::int64_t n_rows, std::int64_t k, const Select& select) {
-  require(k >= 1, "k must be at least 1");
+  require(1 <= k && k <= INT32_MAX, "k must be at least 1 and at most 2147483647");
   std::int32_t* columns;
   float* scores;
   const auto shape = {static_cast<std::size_t>(n_rows), static_cast<std::size_t>(k)};
@@ -170,7 +185,7 @@ void bind_top_k(nb::module_& m) {
           top_k_dense(scores.data(), n, m, k, n_threads, columns, best);
         });
       },
-      "scores"_a, "k"_a, "n_threads"_a = 1, "The columns and scores of the k largest entries of every row.");
+      array("scores"), "k"_a, "n_threads"_a = 1, "The columns and scores of the k largest entries of every row.");
   m.def(
       "top_k_csr",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t k, int n_threads) {
@@ -179,7 +194,7 @@ void bind_top_k(nb::module_& m) {
           top_k_csr(scores, k, n_threads, columns, best);
         });
       },
-      "indptr"_a, "indices"_a, "data"_a, "k"_a, "n_threads"_a = 1,
+      array("indptr"), array("indices"), array("data"), "k"_a, "n_threads"_a = 1,
       "The columns and scores of the k largest stored entries of every row.");
 }
 
@@ -202,7 +217,7 @@ void bind_sparse_text(nb::module_& m) {
             const nb::gil_scoped_release release;
             return self.feed(reinterpret_cast<const char*>(piece.data()), piece.size());
           },
-          "piece"_a, "Read on; False once the text is malformed.")
+          array("piece"), "Read on; False once the text is malformed.")
       .def("finish", &SparseTextParser::finish, nb::call_guard<nb::gil_scoped_release>(),
            "Read the last line and check the whole; False if the text is malformed.")
       .def_prop_ro(
@@ -222,6 +237,7 @@ void bind_sparse_text(nb::module_& m) {
       .def(
           "take",
           [](SparseTextParser& self) {
+            self.close();
             return std::tuple{take(self.feature_indptr), take(self.features), take(self.values),
                               take(self.label_indptr), take(self.labels)};
           },
@@ -240,8 +256,161 @@ void bind_sparse_text(nb::module_& m) {
         }
         return nb::bytes(text.data(), text.size());
       },
-      "label_indptr"_a, "labels"_a, "indptr"_a, "indices"_a, "data"_a, "first_feature"_a = 0,
+      array("label_indptr"), array("labels"), array("indptr"), array("indices"), array("data"), "first_feature"_a = 0,
       "Rows of X and Y as lines of sparse text.");
+}
+
+NodeGroups checked_groups(const Vector<std::int32_t>& rows, const float* weight, std::size_t n_weights,
+                          const Vector<std::int64_t>& offsets, std::int64_t n_rows) {
+  require(offsets.size() > 0 && offsets.data()[0] == 0, "offsets must begin with 0");
+  const std::int64_t n_nodes = static_cast<std::int64_t>(offsets.size()) - 1;
+  for (std::int64_t i = 0; i < n_nodes; ++i) {
+    require(offsets.data()[i] <= offsets.data()[i + 1], "offsets must not descend");
+  }
+  require(offsets.data()[n_nodes] == static_cast<std::int64_t>(rows.size()),
+          "offsets must end with the number of rows");
+  require(weight == nullptr || n_weights == rows.size(), "there must be a weight for every row");
+  bool inside = true;
+  for (std::size_t i = 0; i < rows.size(); ++i) inside &= rows.data()[i] >= 0 && rows.data()[i] < n_rows;
+  require(inside, "a row is out of range");
+  return {rows.data(), weight, offsets.data(), n_nodes};
+}
+
+// What solve_nodes returns: eigenvalue, mass and bias of every node, the routers as CSR, the margin of every example.
+using Solution = std::tuple<NewArray<double>, NewArray<double>, NewArray<float>, NewArray<std::int64_t>,
+                            NewArray<std::int32_t>, NewArray<float>, NewArray<float>>;
+
+template <class Matrix>
+Solution solved(const Matrix& X, const CsrView& Y, const NodeGroups& groups, const Vector<std::int64_t>& node_ids,
+                const SpectralSettings& settings, int n_threads) {
+  require(X.n_rows == Y.n_rows, "X and Y must have the same number of rows");
+  require(static_cast<std::int64_t>(node_ids.size()) == groups.n_nodes, "node_ids must have a number for every node");
+  require(settings.n_blocks >= 1 && settings.n_blocks <= 32, "n_blocks: 1 to 32");
+  const auto n_nodes = static_cast<std::size_t>(groups.n_nodes);
+  double *eigenvalue, *mass;
+  float *bias, *margin;
+  NewArray<double> eigenvalues = new_array({n_nodes}, &eigenvalue), masses = new_array({n_nodes}, &mass);
+  NewArray<float> biases = new_array({n_nodes}, &bias);
+  NewArray<float> margins = new_array({static_cast<std::size_t>(groups.offsets[groups.n_nodes])}, &margin);
+  GrowingCsr routers;
+  {
+    const nb::gil_scoped_release release;
+    std::vector<Router> found = solve_nodes(X, Y, groups, node_ids.data(), settings, n_threads, margin);
+    routers.indptr.push(0);
+    for (std::size_t i = 0; i < n_nodes; ++i) {
+      eigenvalue[i] = found[i].eigenvalue;
+      mass[i] = found[i].mass;
+      bias[i] = found[i].bias;
+      routers.indices.append(found[i].features.data(), found[i].features.size());
+      routers.data.append(found[i].weights.data(), found[i].weights.size());
+      routers.end_row();
+      found[i] = Router();  // routers of a large tree are many; none is held twice
+    }
+  }
+  return {eigenvalues, masses, biases, take(routers.indptr), take(routers.indices), take(routers.data), margins};
+}
+
+template <class Matrix>
+NewArray<float> margins_of(const Matrix& X, const CsrView& routers, const NodeGroups& groups,
+                           const Vector<std::int64_t>& nodes, int n_threads) {
+  require(static_cast<std::int64_t>(nodes.size()) == groups.n_nodes, "nodes must have a number for every group");
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    require(nodes.data()[i] >= 0 && nodes.data()[i] < routers.n_rows, "a node is out of range");
+  }
+  float* margin;
+  NewArray<float> margins = new_array({static_cast<std::size_t>(groups.offsets[groups.n_nodes])}, &margin);
+  {
+    const nb::gil_scoped_release release;
+    router_margins(X, routers, groups, nodes.data(), n_threads, margin);
+  }
+  return margins;
+}
+
+DenseView checked_dense(const Matrix<float>& X) {
+  return {static_cast<std::int64_t>(X.shape(0)), static_cast<std::int64_t>(X.shape(1)), X.data()};
+}
+
+void bind_tree(nb::module_& m) {
+  nb::class_<SpectralSettings>(m, "SpectralSettings", "How the eigenvalue problem of a node is solved.")
+      .def(
+          "__init__",
+          [](SpectralSettings* self, int n_blocks, int cg_iterations, bool one_label, float drop, std::uint64_t seed) {
+            new (self) SpectralSettings{n_blocks, cg_iterations, one_label, drop, seed};
+          },
+          "n_blocks"_a, "cg_iterations"_a, "one_label"_a, "drop"_a, "seed"_a);
+  m.def(
+      "solve_nodes_csr",
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
+         Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
+         Vector<std::int32_t> rows, Vector<float> weight, Vector<std::int64_t> offsets, Vector<std::int64_t> node_ids,
+         const SpectralSettings& settings, int n_threads) {
+        const CsrView X = checked_csr(indptr, indices, data, n_features);
+        const CsrView Y = checked_labels(label_indptr, labels, n_labels);
+        return solved(X, Y, checked_groups(rows, weight.data(), weight.size(), offsets, X.n_rows), node_ids, settings,
+                      n_threads);
+      },
+      array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
+      "n_labels"_a, array("rows"), array("weight"), array("offsets"), array("node_ids"), "settings"_a,
+      "n_threads"_a = 1, "Solve the eigenvalue problems of several nodes; X is sparse.");
+  m.def(
+      "solve_nodes_dense",
+      [](Matrix<float> X, Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
+         Vector<std::int32_t> rows, Vector<float> weight, Vector<std::int64_t> offsets, Vector<std::int64_t> node_ids,
+         const SpectralSettings& settings, int n_threads) {
+        const DenseView view = checked_dense(X);
+        const CsrView Y = checked_labels(label_indptr, labels, n_labels);
+        return solved(view, Y, checked_groups(rows, weight.data(), weight.size(), offsets, view.n_rows), node_ids,
+                      settings, n_threads);
+      },
+      array("X"), array("label_indptr"), array("labels"), "n_labels"_a, array("rows"), array("weight"),
+      array("offsets"), array("node_ids"), "settings"_a, "n_threads"_a = 1,
+      "Solve the eigenvalue problems of several nodes; X is dense.");
+  m.def(
+      "label_counts",
+      [](Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
+         Vector<std::int32_t> rows, Vector<float> weight, Vector<std::int64_t> offsets, int n_threads) {
+        const CsrView Y = checked_labels(label_indptr, labels, n_labels);
+        const NodeGroups groups = checked_groups(rows, weight.data(), weight.size(), offsets, Y.n_rows);
+        GrowingCsr counts;
+        {
+          const nb::gil_scoped_release release;
+          label_counts(Y, groups, n_threads, counts);
+        }
+        return take(counts);
+      },
+      array("label_indptr"), array("labels"), "n_labels"_a, array("rows"), array("weight"), array("offsets"),
+      "n_threads"_a = 1, "The weighted label counts of several nodes: the arrays of a CSR matrix.");
+  m.def(
+      "router_margins_csr",
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
+         Vector<std::int64_t> router_indptr, Vector<std::int32_t> router_indices, Vector<float> router_data,
+         Vector<std::int32_t> rows, Vector<std::int64_t> offsets, Vector<std::int64_t> nodes, int n_threads) {
+        const CsrView X = checked_csr(indptr, indices, data, n_features);
+        const CsrView routers = checked_csr(router_indptr, router_indices, router_data, n_features);
+        return margins_of(X, routers, checked_groups(rows, nullptr, 0, offsets, X.n_rows), nodes, n_threads);
+      },
+      array("indptr"), array("indices"), array("data"), "n_features"_a, array("router_indptr"), array("router_indices"),
+      array("router_data"), array("rows"), array("offsets"), array("nodes"), "n_threads"_a = 1,
+      "The margin of every row at the router of its group.");
+  m.def(
+      "router_margins_dense",
+      [](Matrix<float> X, Vector<std::int64_t> router_indptr, Vector<std::int32_t> router_indices,
+         Vector<float> router_data, Vector<std::int32_t> rows, Vector<std::int64_t> offsets, Vector<std::int64_t> nodes,
+         int n_threads) {
+        const DenseView view = checked_dense(X);
+        const CsrView routers = checked_csr(router_indptr, router_indices, router_data, view.n_columns);
+        return margins_of(view, routers, checked_groups(rows, nullptr, 0, offsets, view.n_rows), nodes, n_threads);
+      },
+      array("X"), array("router_indptr"), array("router_indices"), array("router_data"), array("rows"),
+      array("offsets"), array("nodes"), "n_threads"_a = 1,
+      "The margin of every row at the router of its group; X is dense.");
+  m.def(
+      "weighted_median",
+      [](Vector<float> values, Vector<float> weights) {
+        require(values.size() == weights.size() && values.size() > 0, "values and weights: as many, and at least one");
+        return weighted_median(values.data(), weights.data(), static_cast<std::int64_t>(values.size()));
+      },
+      array("values"), array("weights"), "The smallest value at which the weights up to it reach half of the total.");
 }
 
 HashOptions hash_options(const std::string& analyzer, std::pair<int, int> ngram_range, int bits, int n_hashes,
@@ -283,19 +452,20 @@ void bind_text_hash(nb::module_& m) {
         const nb::gil_scoped_release release;
         return texts_to_fold(texts);
       },
-      "utf8"_a, "offsets"_a, "The texts whose case and compatibility characters cannot be folded one by one.");
+      "utf8"_a, array("offsets"), "The texts whose case and compatibility characters cannot be folded one by one.");
   m.def(
       "hash_texts",
       [](nb::bytes utf8, Vector<std::int64_t> offsets, const HashOptions& options, int n_threads) {
         const Texts texts = checked_texts(utf8, offsets);
-        HashedRows rows;
+        GrowingCsr rows;
         {
           const nb::gil_scoped_release release;
           hash_texts(texts, options, n_threads, rows);
         }
-        return std::tuple{take(rows.indptr), take(rows.indices), take(rows.data)};
+        return take(rows);
       },
-      "utf8"_a, "offsets"_a, "options"_a, "n_threads"_a = 1, "Counts of hashed n-grams: the arrays of a CSR matrix.");
+      "utf8"_a, array("offsets"), "options"_a, "n_threads"_a = 1,
+      "Counts of hashed n-grams: the arrays of a CSR matrix.");
   nb::class_<TokenTable>(m, "TokenTable", "Counts n-grams by their spelling, to name hashed features.")
       .def(nb::init<>())
       .def(
@@ -305,7 +475,7 @@ void bind_text_hash(nb::module_& m) {
             const nb::gil_scoped_release release;
             self.add(texts, options);
           },
-          "utf8"_a, "offsets"_a, "options"_a)
+          "utf8"_a, array("offsets"), "options"_a)
       .def("names", &TokenTable::names, "options"_a, "Pairs of feature and most frequent n-gram, sorted by feature.");
 }
 
@@ -317,5 +487,6 @@ NB_MODULE(_core, m) {
   labelprism::bind_products(m);
   labelprism::bind_top_k(m);
   labelprism::bind_sparse_text(m);
+  labelprism::bind_tree(m);
   labelprism::bind_text_hash(m);
 }

@@ -18,14 +18,18 @@ std::vector<const BlockKernels*> available() {
   return sets;
 }
 
-std::atomic<const BlockKernels*>& chosen() {
-  static std::atomic<const BlockKernels*> set{available().back()};
-  return set;
-}
+std::atomic<const BlockKernels*> chosen{nullptr};
 
 }  // namespace
 
-const BlockKernels& block_kernels() { return *chosen().load(std::memory_order_relaxed); }
+const BlockKernels& block_kernels() {
+  const BlockKernels* set = chosen.load(std::memory_order_relaxed);
+  if (set == nullptr) {
+    set = available().back();
+    chosen.store(set);  // should two threads come here at once, both store the same
+  }
+  return *set;
+}
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
@@ -36,7 +40,7 @@ std::vector<std::string> instruction_sets() {
 void use_instruction_set(const std::string& name) {
   for (const BlockKernels* set : available()) {
     if (name == set->name) {
-      chosen().store(set);
+      chosen.store(set);
       return;
     }
   }

@@ -20,6 +20,17 @@ struct BlockKernels {
   // A null row_weight stands for ones. `scaled` is room for `width` floats.
   void (*scatter)(const CsrView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
                   const float* block, std::int64_t width, float* scaled, float* out);
+
+  // The same two for a dense matrix and blocks of 8 vectors.
+  void (*gather_dense)(const DenseView& matrix, std::int64_t begin, std::int64_t end, const float* block, float* out);
+  void (*scatter_dense)(const DenseView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
+                        const float* block, float* out);
+
+  // products[i][j] = sum over the rows of a[row][i] * b[row][j], for two blocks of 8 vectors.
+  void (*gram)(const float* a, const float* b, std::int64_t n_rows, float* products);
+
+  // out[row] = (add ? out[row] : 0) + sum over i of a[row][i] * coefficients[i], for blocks of 8; out may be a.
+  void (*combine)(const float* a, const float* coefficients, std::int64_t n_rows, bool add, float* out);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

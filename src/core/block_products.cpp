@@ -18,35 +18,30 @@ constexpr std::int64_t kColumnsPerTask = 4096;
 constexpr std::int64_t kEntriesPerColumn = 8;
 constexpr std::int64_t kEntriesPerPiece = std::int64_t{1} << 18;
 
+std::int64_t entries_before(const CsrView& m, std::int64_t row) { return m.indptr[row]; }
+std::int64_t entries_before(const DenseView& m, std::int64_t row) { return row * m.n_columns; }
+
 // The first row of every piece, and n_rows at the end.
-std::vector<std::int64_t> piece_bounds(const CsrView& m) {
+template <class Matrix>
+std::vector<std::int64_t> piece_bounds(const Matrix& m) {
   const std::int64_t entries = std::max(kEntriesPerPiece, kEntriesPerColumn * m.n_columns);
   std::vector<std::int64_t> bounds{0};
   for (std::int64_t row = 1; row < m.n_rows; ++row) {
-    if (m.indptr[row] - m.indptr[bounds.back()] >= entries) bounds.push_back(row);
+    if (entries_before(m, row) - entries_before(m, bounds.back()) >= entries) bounds.push_back(row);
   }
   bounds.push_back(m.n_rows);
   return bounds;
 }
 
-}  // namespace
-
-void csr_times_block(const CsrView& m, const float* block, std::int64_t width, int n_threads, float* out) {
-  const BlockKernels& kernels = block_kernels();
-  parallel_ranges(m.n_rows, kRowsPerTask, n_threads,
-                  [&](std::int64_t begin, std::int64_t end) { kernels.gather(m, begin, end, block, width, out); });
-}
-
-void csr_transposed_times_block(const CsrView& m, const float* row_weight, const float* block, std::int64_t width,
-                                int n_threads, float* out) {
-  const BlockKernels& kernels = block_kernels();
+// Adds the pieces up; scatter(begin, end, accumulator) adds those rows to what it finds there.
+template <class Matrix, class Scatter>
+void transposed_product(const Matrix& m, std::int64_t width, int n_threads, float* out, const Scatter& scatter) {
   const std::vector<std::int64_t> bounds = piece_bounds(m);
   const std::int64_t n_pieces = static_cast<std::int64_t>(bounds.size()) - 1;
   const std::int64_t size = m.n_columns * width;
   const auto fill = [&](std::int64_t piece, float* accumulator) {
     std::fill(accumulator, accumulator + size, 0.0f);
-    std::vector<float> scaled(width);
-    kernels.scatter(m, bounds[piece], bounds[piece + 1], row_weight, block, width, scaled.data(), accumulator);
+    scatter(bounds[piece], bounds[piece + 1], accumulator);
   };
 
   // Pieces are taken in waves of as many as there are threads; the first piece needs no accumulator but the result.
@@ -66,6 +61,37 @@ void csr_transposed_times_block(const CsrView& m, const float* row_weight, const
       }
     });
   }
+}
+
+}  // namespace
+
+void csr_times_block(const CsrView& m, const float* block, std::int64_t width, int n_threads, float* out) {
+  const BlockKernels& kernels = block_kernels();
+  parallel_ranges(m.n_rows, kRowsPerTask, n_threads,
+                  [&](std::int64_t begin, std::int64_t end) { kernels.gather(m, begin, end, block, width, out); });
+}
+
+void csr_transposed_times_block(const CsrView& m, const float* row_weight, const float* block, std::int64_t width,
+                                int n_threads, float* out) {
+  const BlockKernels& kernels = block_kernels();
+  transposed_product(m, width, n_threads, out, [&](std::int64_t begin, std::int64_t end, float* accumulator) {
+    std::vector<float> scaled(static_cast<std::size_t>(width));
+    kernels.scatter(m, begin, end, row_weight, block, width, scaled.data(), accumulator);
+  });
+}
+
+void times_block(const DenseView& m, const float* block, int n_threads, float* out) {
+  const BlockKernels& kernels = block_kernels();
+  parallel_ranges(m.n_rows, kRowsPerTask, n_threads,
+                  [&](std::int64_t begin, std::int64_t end) { kernels.gather_dense(m, begin, end, block, out); });
+}
+
+void transposed_times_block(const DenseView& m, const float* row_weight, const float* block, int n_threads,
+                            float* out) {
+  const BlockKernels& kernels = block_kernels();
+  transposed_product(m, 8, n_threads, out, [&](std::int64_t begin, std::int64_t end, float* accumulator) {
+    kernels.scatter_dense(m, begin, end, row_weight, block, accumulator);
+  });
 }
 
 }  // namespace labelprism

@@ -1,4 +1,4 @@
-// Products of a CSR matrix with a dense block of vectors, in parallel and with the same bits for any thread count.
+// Products of a matrix with a dense block of vectors, in parallel and with the same bits for any number of threads.
 #pragma once
 
 #include "csr.hpp"
@@ -12,5 +12,17 @@ void csr_times_block(const CsrView& matrix, const float* block, std::int64_t wid
 // With the label matrix as `matrix` these are the weighted class sums Y'D Z. A null row_weight stands for ones.
 void csr_transposed_times_block(const CsrView& matrix, const float* row_weight, const float* block, std::int64_t width,
                                 int n_threads, float* out);
+
+// The same two under one name, for code that takes either kind of matrix; dense ones take blocks of 8 only.
+inline void times_block(const CsrView& matrix, const float* block, int n_threads, float* out) {
+  csr_times_block(matrix, block, 8, n_threads, out);
+}
+inline void transposed_times_block(const CsrView& matrix, const float* row_weight, const float* block, int n_threads,
+                                   float* out) {
+  csr_transposed_times_block(matrix, row_weight, block, 8, n_threads, out);
+}
+void times_block(const DenseView& matrix, const float* block, int n_threads, float* out);
+void transposed_times_block(const DenseView& matrix, const float* row_weight, const float* block, int n_threads,
+                            float* out);
 
 }  // namespace labelprism

@@ -1,4 +1,4 @@
-// The sparse matrix as every kernel sees it.
+// The matrices as every kernel sees them.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,13 @@ struct CsrView {
   const std::int64_t* indptr;   // n_rows + 1
   const std::int32_t* indices;  // indptr[n_rows], each in [0, n_columns)
   const float* data;            // as many; null stands for ones everywhere (label matrices)
+};
+
+// A view of a dense matrix, row by row.
+struct DenseView {
+  std::int64_t n_rows;
+  std::int64_t n_columns;
+  const float* data;
 };
 
 }  // namespace labelprism

@@ -7,8 +7,12 @@
 #include <string>
 #include <system_error>
 
-#if !defined(__cpp_lib_to_chars)
+#if !defined(__cpp_lib_to_chars)  // libc++ before LLVM 20 has no from_chars for floats
+#include <clocale>
 #include <cstdlib>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
 #endif
 
 namespace labelprism {
@@ -92,7 +96,9 @@ float slow_path(const char* begin, const char* end, const Decimal& number) {
   }
 #else
   (void)number;
-  value = std::strtof(std::string(begin, end).c_str(), nullptr);
+  const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+  value = strtof_l(std::string(begin, end).c_str(), nullptr, plain);
+  freelocale(plain);
 #endif
   return value;
 }

@@ -43,6 +43,9 @@ class SparseTextParser {
   bool feed(const char* text, std::size_t size);
   bool finish();
 
+  // Takes no more text: what was read is about to be given away.
+  void close() { error_ = TextError{line_, "the text was taken from the parser already", ""}; }
+
   const std::optional<TextError>& error() const { return error_; }
   std::int64_t line() const { return line_; }  // lines that were read
   std::int64_t n_rows() const { return static_cast<std::int64_t>(feature_indptr.size()) - 1; }

@@ -53,9 +53,11 @@ struct Units {
   std::size_t size = 0;      // of the spelling
   std::vector<Unit> units;
 
-  // Makes room for the spelling of a text: a blank more for each of its characters is the most that is added.
+  // Makes room for the spelling of a text: no character of two bytes or more is folded to over 12, nor gets more than a
+  // blank added, and a byte of ASCII stays one.
   void start(std::string_view text) {
-    if (buffer.size() < 2 * text.size() + 2 + kPadding) buffer.resize(2 * text.size() + 2 + kPadding);
+    const std::size_t most = 8 * text.size() + 2 + kPadding;
+    if (buffer.size() < most) buffer.resize(most);
     clear();
   }
   void clear() {
@@ -71,10 +73,25 @@ struct Units {
   std::string spelling(std::size_t begin, std::size_t end) const { return {buffer.data() + begin, end - begin}; }
 };
 
+// Calls use(character) for the characters of a text, folded if that is asked for: a character is what it is folded to.
+template <class Use>
+void each_character(std::string_view text, const HashOptions& options, const Use& use) {
+  const CharFolds folds;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    const std::uint32_t code = next_code_point(at, end);
+    if (options.fold) {
+      folds.fold(code, use);
+    } else {
+      use(code);
+    }
+  }
+}
+
 // Words, with one blank between them in the spelling, so that an n-gram of words is one piece of it.
 void split_words(std::string_view text, const HashOptions& options, Units& out) {
   const CharClasses classes;
-  const CharFolds folds;
   std::size_t begin = 0;
   int length = 0;
   bool ideograph = false;
@@ -89,20 +106,18 @@ void split_words(std::string_view text, const HashOptions& options, Units& out) 
     length = 0;
     ideograph = false;
   };
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    const std::uint32_t code = next_code_point(at, end);
+  const auto take = [&](std::uint32_t code) {
     const CharClass kind = classes[code];
-    if (kind == CharClass::kIgnored || (kind == CharClass::kMark && length == 0)) continue;
+    if (kind == CharClass::kIgnored || (kind == CharClass::kMark && length == 0)) return;
     if (kind == CharClass::kBreak || kind == CharClass::kIdeograph || (kind == CharClass::kWord && ideograph)) {
       end_word();
     }
-    if (kind == CharClass::kBreak) continue;
-    out.append(options.fold ? folds[code] : code);
+    if (kind == CharClass::kBreak) return;
+    out.append(code);
     if (kind != CharClass::kMark) ++length;
     if (kind == CharClass::kIdeograph) ideograph = true;
-  }
+  };
+  each_character(text, options, take);
   end_word();
 }
 
@@ -124,7 +139,6 @@ void each_ngram(const Units& text, std::size_t first, std::size_t last, const Ha
 template <class Emit>
 void each_char_ngram(std::string_view text, const HashOptions& options, Units& out, const Emit& emit) {
   const CharClasses classes;
-  const CharFolds folds;
   const bool in_word = options.analyzer == Analyzer::kCharInWord;
   const auto push = [&](std::uint32_t code) {
     const std::size_t begin = out.size;
@@ -142,20 +156,17 @@ void each_char_ngram(std::string_view text, const HashOptions& options, Units& o
     out.clear();
   };
   bool blank_pending = false;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    const std::uint32_t code = next_code_point(at, end);
+  each_character(text, options, [&](std::uint32_t code) {
     if (is_space(code)) {
       if (in_word) end_piece();
       blank_pending = !out.units.empty();
-      continue;
+      return;
     }
-    if (classes[code] == CharClass::kIgnored) continue;
+    if (classes[code] == CharClass::kIgnored) return;
     if (blank_pending || (in_word && out.units.empty())) push(' ');
     blank_pending = false;
-    push(options.fold ? folds[code] : code);
-  }
+    push(code);
+  });
   end_piece();
 }
 
@@ -205,7 +216,7 @@ struct Scratch {
   std::vector<std::uint32_t> spare;
 };
 
-void hash_one(std::string_view text, const HashOptions& options, Scratch& scratch, HashedRows& rows) {
+void hash_one(std::string_view text, const HashOptions& options, Scratch& scratch, GrowingCsr& rows) {
   std::vector<std::uint32_t>& keys = scratch.keys;
   keys.clear();
   each_ngram_of_text(text, options, scratch.units, [&](std::uint64_t hash, std::size_t, std::size_t) {
@@ -219,10 +230,9 @@ void hash_one(std::string_view text, const HashOptions& options, Scratch& scratc
     float count = 0;
     for (; i < keys.size() && keys[i] >> 1 == feature; ++i) count += (keys[i] & 1) ? -1.0f : 1.0f;
     if (count == 0) continue;
-    rows.indices.push(static_cast<std::int32_t>(feature));
-    rows.data.push(count);
+    rows.push(static_cast<std::int32_t>(feature), count);
   }
-  rows.indptr.push(static_cast<std::int64_t>(rows.indices.size()));
+  rows.end_row();
 }
 
 }  // namespace
@@ -243,20 +253,14 @@ std::vector<std::int64_t> texts_to_fold(const Texts& texts) {
   return found;
 }
 
-void hash_texts(const Texts& texts, const HashOptions& options, int n_threads, HashedRows& rows) {
-  std::vector<HashedRows> pieces(static_cast<std::size_t>((texts.count + kTextsPerTask - 1) / kTextsPerTask));
+void hash_texts(const Texts& texts, const HashOptions& options, int n_threads, GrowingCsr& rows) {
+  std::vector<GrowingCsr> pieces(static_cast<std::size_t>((texts.count + kTextsPerTask - 1) / kTextsPerTask));
   parallel_ranges(texts.count, kTextsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
     Scratch scratch;
-    HashedRows& piece = pieces[static_cast<std::size_t>(begin / kTextsPerTask)];
+    GrowingCsr& piece = pieces[static_cast<std::size_t>(begin / kTextsPerTask)];
     for (std::int64_t i = begin; i < end; ++i) hash_one(texts[i], options, scratch, piece);
   });
-  rows.indptr.push(0);
-  for (HashedRows& piece : pieces) {
-    const std::int64_t before = static_cast<std::int64_t>(rows.indices.size());
-    for (std::size_t i = 0; i < piece.indptr.size(); ++i) rows.indptr.push(before + piece.indptr[i]);
-    rows.indices.append(piece.indices.data(), piece.indices.size());
-    rows.data.append(piece.data.data(), piece.data.size());
-  }
+  rows.join(pieces);
 }
 
 void TokenTable::add(const Texts& texts, const HashOptions& options) {

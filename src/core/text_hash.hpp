@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer.hpp"
+#include "growing_csr.hpp"
 
 namespace labelprism {
 
@@ -36,18 +36,11 @@ struct Texts {
   }
 };
 
-// A CSR matrix that owns its arrays.
-struct HashedRows {
-  Buffer<std::int64_t> indptr;
-  Buffer<std::int32_t> indices;
-  Buffer<float> data;
-};
-
 // The texts that hold a character which is not simple (see CharFolds), and so must be folded as a whole beforehand.
 std::vector<std::int64_t> texts_to_fold(const Texts& texts);
 
 // Counts of the n-grams of every text by feature, rows sorted, features whose signed counts cancel left out.
-void hash_texts(const Texts& texts, const HashOptions& options, int n_threads, HashedRows& rows);
+void hash_texts(const Texts& texts, const HashOptions& options, int n_threads, GrowingCsr& rows);
 
 // Counts n-grams by their spelling, to name the features.
 class TokenTable {

@@ -33,13 +33,20 @@ class CharClasses {
 class CharFolds {
  public:
   CharFolds();
-  std::uint32_t operator[](std::uint32_t code_point) const {
-    return code_point < kBasicPlane ? folds_[code_point] : code_point;
-  }
   bool is_simple(std::uint32_t code_point) const { return code_point < kBasicPlane && simple_[code_point]; }
+
+  // Calls use(folded) for the character, or the few characters, that it is folded to.
+  template <class Use>
+  void fold(std::uint32_t code_point, const Use& use) const {
+    if (code_point >= kBasicPlane) return use(code_point);
+    if (folds_[code_point] != kExpanded) return use(folds_[code_point]);
+    for (const std::uint16_t* to = expansion(code_point); *to != 0; ++to) use(*to);
+  }
 
  private:
   static constexpr std::uint32_t kBasicPlane = 0x10000;
+  static constexpr std::uint16_t kExpanded = 0xFFFF;                // no character has this number
+  static const std::uint16_t* expansion(std::uint32_t code_point);  // ends with 0
   const std::uint16_t* folds_;
   const bool* simple_;
 };

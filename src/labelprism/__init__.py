@@ -9,7 +9,7 @@ import importlib
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "data", "features", "metrics"]
+__all__ = ["__version__", "data", "features", "filters", "metrics"]
 
 
 def __getattr__(name: str) -> ModuleType:

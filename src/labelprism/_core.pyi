@@ -8,6 +8,7 @@ import numpy.typing as npt
 Float32: TypeAlias = npt.NDArray[np.float32]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
+Float64: TypeAlias = npt.NDArray[np.float64]
 
 def csr_times_block(indptr: Int64, indices: Int32, data: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
 def csr_transposed_times_block(
@@ -21,6 +22,72 @@ def instruction_set() -> str: ...
 def use_instruction_set(name: str) -> None: ...
 def top_k_dense(scores: Float32, k: int, n_threads: int = 1) -> tuple[Int32, Float32]: ...
 def top_k_csr(indptr: Int64, indices: Int32, data: Float32, k: int, n_threads: int = 1) -> tuple[Int32, Float32]: ...
+
+class SpectralSettings:
+    def __init__(self, n_blocks: int, cg_iterations: int, one_label: bool, drop: float, seed: int) -> None: ...
+
+Solution: TypeAlias = tuple[Float64, Float64, Float32, Int64, Int32, Float32, Float32]
+
+def solve_nodes_csr(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    rows: Int32,
+    weight: Float32,
+    offsets: Int64,
+    node_ids: Int64,
+    settings: SpectralSettings,
+    n_threads: int = 1,
+) -> Solution: ...
+def solve_nodes_dense(
+    X: Float32,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    rows: Int32,
+    weight: Float32,
+    offsets: Int64,
+    node_ids: Int64,
+    settings: SpectralSettings,
+    n_threads: int = 1,
+) -> Solution: ...
+def label_counts(
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    rows: Int32,
+    weight: Float32,
+    offsets: Int64,
+    n_threads: int = 1,
+) -> tuple[Int64, Int32, Float32]: ...
+def router_margins_csr(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    router_indptr: Int64,
+    router_indices: Int32,
+    router_data: Float32,
+    rows: Int32,
+    offsets: Int64,
+    nodes: Int64,
+    n_threads: int = 1,
+) -> Float32: ...
+def router_margins_dense(
+    X: Float32,
+    router_indptr: Int64,
+    router_indices: Int32,
+    router_data: Float32,
+    rows: Int32,
+    offsets: Int64,
+    nodes: Int64,
+    n_threads: int = 1,
+) -> Float32: ...
+def weighted_median(values: Float32, weights: Float32) -> float: ...
 
 class SparseTextParser:
     def __init__(

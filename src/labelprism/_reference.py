@@ -1,11 +1,12 @@
 """Every kernel of the native core once more, in a few lines of NumPy, SciPy and plain Python.
 
-These are the oracles of the tests: slow, obvious, and in float64 where that makes a difference. A name here is the
-name of its native twin in `labelprism._core`.
+These are the oracles of the tests: slow, obvious, and in float64 where that makes a difference. They have the names of
+their native twins in `labelprism._core` where they do the same work, and `_row` or `_text` where they do one of many.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -42,6 +43,50 @@ def top_k_row(columns: Int32, scores: Float32, k: int) -> tuple[list[int], list[
     order = sorted((-score, column) for score, column in zip(scores, columns, strict=True) if score > -np.inf)[:k]
     missing = k - len(order)
     return [int(c) for _, c in order] + [-1] * missing, [float(-s) for s, _ in order] + [-np.inf] * missing
+
+
+# ------------------------------------------------------------------------------------------------------------- a tree
+
+
+def node_matrix(X: Any, Y: Any, example_weight: Any) -> Any:
+    """Return X'D Xh with 1'DX projected out of both sides, dense and in float64: its top eigenvector is the router.
+
+    Xh = Y (Y'DY)^+ Y'D X, with a pseudo-inverse, for labels that depend on others or have no example.
+    """
+    X, Y, D = (np.asarray(array, np.float64) for array in (X, Y, example_weight))
+    class_sums = Y.T @ (D[:, None] * X)
+    inverse = np.linalg.pinv(Y.T @ (D[:, None] * Y), rcond=1e-10, hermitian=True)
+    constraint = X.T @ D
+    length = np.linalg.norm(constraint)
+    projection = np.eye(X.shape[1]) - (np.outer(constraint, constraint) / length**2 if length > 0 else 0)
+    return projection @ class_sums.T @ inverse @ class_sums @ projection
+
+
+def solve_node(X: Any, Y: Any, example_weight: Any) -> tuple[float, Any, float]:
+    """Return the top eigenvalue, the router and the weighted median of its margins."""
+    values, vectors = np.linalg.eigh(node_matrix(X, Y, example_weight))
+    weight = vectors[:, -1] * np.sign(vectors[np.argmax(np.abs(vectors[:, -1])), -1])
+    return float(values[-1]), weight, weighted_median(np.asarray(X, np.float64) @ weight, example_weight)
+
+
+def weighted_median(values: Any, weights: Any) -> float:
+    """Return the smallest value at which the weights of all values up to it reach half of the total."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(np.asarray(weights, np.float64)[order])
+    return float(np.asarray(values)[order][np.searchsorted(sums, sums[-1] / 2)])
+
+
+def label_counts(Y: sp.csr_array, rows: Int32, weight: Float32, offsets: Any) -> Any:
+    """Return the weighted label counts of each group of rows, dense and in float64."""
+    groups = itertools.pairwise(offsets)
+    return np.array([Y[rows[a:b]].astype(np.float64).T @ weight[a:b].astype(np.float64) for a, b in groups])
+
+
+def router_margins(X: Any, routers: sp.csr_array, rows: Int32, offsets: Any, nodes: Any) -> Any:
+    """Return the margin of each row at the router of its group, in float64."""
+    node_of_row = np.repeat(nodes, np.diff(offsets))
+    dense = X.toarray() if sp.issparse(X) else X
+    return (dense[rows].astype(np.float64) * routers[node_of_row].toarray()).sum(axis=1)
 
 
 # -------------------------------------------------------------------------------------------------------- sparse text
@@ -160,7 +205,7 @@ def split_words(text: str, min_word_length: int) -> list[str]:
 
     for char in text:
         category = unicodedata.category(char)
-        if category == "Cf" or (category[0] == "M" and not length):
+        if (category == "Cf" and char != "\u200b") or (category[0] == "M" and not length):
             continue
         if category[0] == "M":
             word += char
@@ -186,6 +231,7 @@ def ngrams(text: str, analyzer: str, ngram_range: tuple[int, int], min_word_leng
     if analyzer == "word":
         yield from grams(split_words(text, min_word_length), " ")
         return
+    text = text.replace("\u200b", " ")  # a format character that splits words
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
     if analyzer == "char":
         yield from grams(" ".join(visible.split()), "")

@@ -139,3 +139,29 @@ def test_wrong_block_and_weight_sizes_are_refused() -> None:
         _core.class_sums(indptr, indices, 5, np.ones(9, np.float32), np.ones((10, 8), np.float32))
     with pytest.raises(ValueError, match="instruction set"):
         _core.use_instruction_set("avx1024")
+
+
+def test_sizes_that_overflow_are_refused() -> None:
+    indptr, indices, data = csr_parts(random_csr(np.random.default_rng(0), 10, 5, 0.5))
+    with pytest.raises(ValueError, match="columns"):
+        _core.csr_transposed_times_block(indptr, indices, data, 2**61, np.ones((10, 8), np.float32))
+    with pytest.raises(ValueError, match="k must be"):
+        _core.top_k_csr(indptr, indices, data, 2**62)
+    with pytest.raises(ValueError, match="k must be"):
+        _core.top_k_dense(np.ones((4, 8), np.float32), 2**62)
+
+
+def test_arrays_are_never_converted_silently() -> None:
+    """An int64 index of 2**32 would become 0."""
+    indptr, indices, data = csr_parts(random_csr(np.random.default_rng(0), 10, 5, 0.5))
+    block = np.ones((5, 8), np.float32)
+    wrong = [
+        (indptr, indices.astype(np.int64), data, block),
+        (indptr.astype(np.int32), indices, data, block),
+        (indptr, indices.astype(np.float32), data, block),
+        (indptr, indices, data.astype(np.float64), block),
+        (indptr, indices, data, np.asfortranarray(np.ones((5, 8), np.float32))),
+    ]
+    for arguments in wrong:
+        with pytest.raises(TypeError):
+            _core.csr_times_block(*arguments)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -60,6 +62,32 @@ def test_multiprocessing_pool() -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert pool.map(work, [1, 2, 3, 4]) == [expected] * 4
     assert work(2) == expected
+
+
+FORK_DURING_FIRST_USE = """
+import os, signal, threading
+import numpy as np
+from labelprism import _core
+options = _core.HashOptions("word", (1, 1), 10, 1, False, True, 1)
+work = lambda: _core.hash_texts(b"old man", np.array([0, 7]), options)
+thread = threading.Thread(target=work)
+thread.start()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    work()
+    os._exit(0)
+thread.join()
+raise SystemExit(os.waitpid(pid, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_while_tables_are_made(long_run: bool) -> None:
+    """A child of a process that was just making its Unicode tables must not wait for them."""
+    for _ in range(30 if long_run else 3):
+        command = [sys.executable, "-W", "ignore", "-c", FORK_DURING_FIRST_USE]
+        assert subprocess.run(command, check=False).returncode == 0
 
 
 def test_calls_from_several_threads() -> None:

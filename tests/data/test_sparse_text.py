@@ -179,6 +179,17 @@ def test_lines_longer_than_a_piece(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.X.data[:300_000], np.arange(300_000) % 9 + 0.5)
 
 
+def test_a_parser_whose_arrays_were_taken_takes_no_more() -> None:
+    parser = _core.SparseTextParser()
+    line = np.frombuffer(b"0 1:1\n", np.uint8)
+    assert parser.feed(line)
+    assert parser.finish()
+    parser.take()
+    assert not parser.feed(line)
+    assert not parser.finish()
+    assert parser.error is not None
+
+
 # ------------------------------------------------------------------------------------------------------------ writing
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

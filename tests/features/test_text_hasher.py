@@ -76,6 +76,20 @@ def test_equal_to_the_twin(
     assert rows_of(hasher.fit_transform(texts)) == expected
 
 
+@pytest.mark.parametrize("analyzer", ["word", "char_wb"])
+def test_every_character_of_the_basic_plane(analyzer: str, long_run: bool) -> None:
+    """A character means the same whether its text is folded natively or, because of another one, by Python."""
+    characters = [chr(code) for code in range(0x80, 0xD800)] + [chr(code) for code in range(0xE000, 0x10000)]
+    known = [c for c in characters if unicodedata.ucd_3_2_0.category(c) not in ("Cn", "Co")]
+    texts = [f"a{c}B {c}" for c in (known if long_run else known[::7])]
+    forced = [f"{text} cafe\u0301" for text in texts]  # a decomposed accent is never folded natively
+    for batch in (texts, forced):
+        X = TextHasher(30, analyzer=analyzer, ngram_range=(1, 1)).fit_transform(batch)  # type: ignore[arg-type]
+        for text, row in zip(batch, rows_of(X), strict=True):
+            grams = _reference.ngrams(folded(text), analyzer, (1, 1), 1)
+            assert row == _reference.hash_text(grams, 30, 1, False), (text, hex(ord(text[1])))
+
+
 def test_counts_like_scikit_learn() -> None:
     """Other hash, same words: the multiset of counts of each row agrees on ASCII text."""
     texts = ["the cat and the dog and the bird", "one two one", "x y z"] * 5
@@ -93,6 +107,9 @@ def test_unicode_words() -> None:
     assert words("Żółć ΣΊΣΥΦΟΣ Straße ﬁsh") == {"żółć", "σίσυφοσ", "strasse", "fish"}
     assert words("हिन्दी भाषा") == {"हिन्दी", "भाषा"}  # vowel signs belong to their word
     assert words("co\u00adoperate") == {"cooperate"}
+    assert words("foo\u200bbar") == {"foo", "bar"}  # the zero width space splits words
+    assert words("ab Ⓐcd") == {"ab", "acd"}
+    assert words("wait…what Straße ½") == {"wait", "what", "strasse", "1", "2"}
     assert words("日本x") == {"日", "本", "x"}
     assert words("カタカナ 한국어") == {"カタカナ", "한국어"}
     assert words("don't stop_it 3.5") == {"don", "t", "stop_it", "3", "5"}

@@ -1,0 +1,324 @@
+#include "spectral_node.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "block_algebra.hpp"
+#include "block_products.hpp"
+#include "thread_pool.hpp"
+
+namespace labelprism {
+namespace {
+
+using Scalars = std::array<double, kBlock>;
+
+// Conjugate gradients stop early once the preconditioned residual of every column has shrunk by this much.
+constexpr double kSolved = 1e-7;
+
+// The finaliser of SplitMix64; neighbouring inputs give independent outputs.
+std::uint64_t scramble(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+Scalars column_products(const Block& a, const Block& b) {
+  Scalars sums{};
+  for (std::size_t i = 0; i < a.size(); i += kBlock) {
+    for (int j = 0; j < kBlock; ++j) sums[j] += static_cast<double>(a[i + j]) * b[i + j];
+  }
+  return sums;
+}
+
+// z += a with each column scaled by its own number.
+void add_scaled(const Block& a, const Scalars& scale, Block& z) {
+  std::array<float, kBlock> s;
+  std::transform(scale.begin(), scale.end(), s.begin(), [](double value) { return static_cast<float>(value); });
+  for (std::size_t i = 0; i < z.size(); i += kBlock) {
+    for (int j = 0; j < kBlock; ++j) z[i + j] += a[i + j] * s[j];
+  }
+}
+
+// The problem of one node. Matrix is CsrView or DenseView; X and Y hold the node's rows only.
+template <class Matrix>
+class SpectralProblem {
+ public:
+  SpectralProblem(const Matrix& X, const CsrView& Y, const float* weight, const SpectralSettings& settings,
+                  int n_threads)
+      : X_(X), Y_(Y), weight_(weight), settings_(settings), n_threads_(n_threads) {
+    std::vector<double> counts(static_cast<std::size_t>(Y.n_columns), 0.0);
+    for (std::int64_t row = 0; row < Y.n_rows; ++row) {
+      for (std::int64_t t = Y.indptr[row]; t < Y.indptr[row + 1]; ++t) counts[Y.indices[t]] += weight[row];
+    }
+    inverse_count_.reserve(counts.size());
+    for (const double count : counts) inverse_count_.push_back(count > 0 ? static_cast<float>(1 / count) : 0.0f);
+  }
+
+  // Block Krylov subspace iteration with Rayleigh-Ritz: the basis spans A G, A^2 G, ..., A^n_blocks G for a random
+  // block G and A = X'D Xh, with the direction 1'DX projected out of it; w is the best vector in that span.
+  Router solve(const std::vector<std::int32_t>& columns, std::uint64_t seed, float* margins) {
+    const Block start = random_block(columns, seed);
+    Block fitted = predicted_from_labels(label_solution(label_sums(product(start))));
+    // The last column of the first block is given up for ones: X'D 1, the constraint, comes out of the same product.
+    for (std::size_t i = kBlock - 1; i < fitted.size(); i += kBlock) fitted[i] = 1;
+    Block next = transposed_product(fitted);
+    std::vector<Block> basis{take_constraint(next)};
+    std::vector<Block> products, sums, solutions;  // X Q, Y'D X Q and (Y'DY)^-1 Y'D X Q for each block Q of the basis
+    for (int b = 0; b < settings_.n_blocks; ++b) {
+      orthonormalise(basis, n_threads_, next);
+      products.push_back(product(next));
+      sums.push_back(label_sums(products.back()));
+      solutions.push_back(label_solution(sums.back()));
+      basis.push_back(std::move(next));
+      if (b + 1 < settings_.n_blocks) next = transposed_product(predicted_from_labels(solutions.back()));
+    }
+    basis.erase(basis.begin());
+    return best_router(columns, basis, products, sums, solutions, margins);
+  }
+
+ private:
+  // The start depends on the numbers of the features alone: neither the order of the rows nor that of the labels
+  // matters.
+  Block random_block(const std::vector<std::int32_t>& columns, std::uint64_t seed) const {
+    Block block(columns.size() * kBlock);
+    for (std::size_t f = 0; f < columns.size(); ++f) {
+      for (int j = 0; j < kBlock; ++j) {
+        const std::uint64_t bits = scramble(seed ^ scramble(static_cast<std::uint64_t>(columns[f]) * kBlock + j));
+        block[f * kBlock + j] = static_cast<float>(static_cast<double>(bits >> 11) * 0x1p-52 - 1.0);
+      }
+    }
+    return block;
+  }
+
+  Block product(const Block& Q) const {  // X Q
+    Block out(static_cast<std::size_t>(X_.n_rows) * kBlock);
+    times_block(X_, Q.data(), n_threads_, out.data());
+    return out;
+  }
+  Block transposed_product(const Block& R) const {  // X'D R
+    Block out(static_cast<std::size_t>(X_.n_columns) * kBlock);
+    transposed_times_block(X_, weight_, R.data(), n_threads_, out.data());
+    return out;
+  }
+  Block label_sums(const Block& R) const {  // Y'D R
+    Block out(static_cast<std::size_t>(Y_.n_columns) * kBlock);
+    transposed_times_block(Y_, weight_, R.data(), n_threads_, out.data());
+    return out;
+  }
+  Block predicted_from_labels(const Block& C) const {  // Y C
+    Block out(static_cast<std::size_t>(Y_.n_rows) * kBlock);
+    times_block(Y_, C.data(), n_threads_, out.data());
+    return out;
+  }
+
+  Block divided_by_counts(Block S) const {
+    for (std::size_t l = 0; l < inverse_count_.size(); ++l) {
+      for (int j = 0; j < kBlock; ++j) S[l * kBlock + j] *= inverse_count_[l];
+    }
+    return S;
+  }
+
+  // (Y'DY)^-1 S. With one label a row Y'DY is the diagonal of the label counts; otherwise conjugate gradients,
+  // preconditioned by that diagonal, all columns at once. For S in the range of Y'D a singular Y'DY does no harm.
+  Block label_solution(const Block& S) const {
+    if (settings_.one_label) return divided_by_counts(S);
+    Block C(S.size(), 0.0f), residual = S, direction = divided_by_counts(S);
+    Scalars rho = column_products(residual, direction);
+    const Scalars first = rho;
+    for (int iteration = 0; iteration < settings_.cg_iterations; ++iteration) {
+      const Block applied = label_sums(predicted_from_labels(direction));
+      const Scalars curvature = column_products(direction, applied);
+      Scalars step{}, minus_step{}, decay{};
+      for (int j = 0; j < kBlock; ++j) {
+        step[j] = curvature[j] > 0 ? rho[j] / curvature[j] : 0;
+        minus_step[j] = -step[j];
+      }
+      add_scaled(direction, step, C);
+      add_scaled(applied, minus_step, residual);
+      Block preconditioned = divided_by_counts(residual);
+      const Scalars rho_new = column_products(residual, preconditioned);
+      bool solved = true;
+      for (int j = 0; j < kBlock; ++j) {
+        solved &= rho_new[j] <= kSolved * first[j];
+        decay[j] = rho[j] > 0 ? rho_new[j] / rho[j] : 0;
+      }
+      if (solved) break;
+      add_scaled(direction, decay, preconditioned);
+      direction = std::move(preconditioned);
+      rho = rho_new;
+    }
+    return C;
+  }
+
+  // Moves X'D 1, the last column, into a block of its own, scaled to length 1.
+  static Block take_constraint(Block& block) {
+    double square = 0;
+    for (std::size_t i = kBlock - 1; i < block.size(); i += kBlock) square += static_cast<double>(block[i]) * block[i];
+    const double scale = square > 0 ? 1 / std::sqrt(square) : 0;
+    Block constraint(block.size(), 0.0f);
+    for (std::size_t i = kBlock - 1; i < block.size(); i += kBlock) {
+      constraint[i] = static_cast<float>(block[i] * scale);
+      block[i] = 0;
+    }
+    return constraint;
+  }
+
+  // Rayleigh-Ritz: on the span of the basis Q the objective is the small matrix Q'AQ = (Y'DXQ)' (Y'DY)^-1 (Y'DXQ).
+  Router best_router(const std::vector<std::int32_t>& columns, const std::vector<Block>& basis,
+                     const std::vector<Block>& products, const std::vector<Block>& sums,
+                     const std::vector<Block>& solutions, float* margins) const {
+    const int n_blocks = static_cast<int>(basis.size());
+    SquareMatrix small(n_blocks * kBlock);
+    for (int a = 0; a < n_blocks; ++a) {
+      for (int b = 0; b < n_blocks; ++b) {
+        const SquareMatrix part = inner_products(sums[a], solutions[b], n_threads_);
+        for (int i = 0; i < kBlock; ++i) {
+          for (int j = 0; j < kBlock; ++j) {  // half from here, half from the mirrored part: symmetric to the last bit
+            small(a * kBlock + i, b * kBlock + j) += part(i, j) / 2;
+            small(b * kBlock + j, a * kBlock + i) += part(i, j) / 2;
+          }
+        }
+      }
+    }
+    const Eigenpairs eigen = symmetric_eigen(small);
+    Router router;
+    router.mass = std::accumulate(weight_, weight_ + X_.n_rows, 0.0);
+    router.eigenvalue = std::max(eigen.values[0], 0.0);
+    std::vector<float> w = combined(basis, eigen.vectors), margin = combined(products, eigen.vectors);
+    fix_sign(columns, w, margin);
+    router.bias = weighted_median(margin.data(), weight_, X_.n_rows);
+    keep_large_weights(columns, w, router);
+    std::copy(margin.begin(), margin.end(), margins);
+    return router;
+  }
+
+  // The sum of all columns of all blocks, weighted by the first eigenvector.
+  static std::vector<float> combined(const std::vector<Block>& blocks, const SquareMatrix& vectors) {
+    std::vector<float> sum(blocks[0].size() / kBlock, 0.0f);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      std::array<float, kBlock> c;
+      for (int j = 0; j < kBlock; ++j) c[j] = static_cast<float>(vectors(static_cast<int>(b) * kBlock + j, 0));
+      for (std::size_t row = 0; row < sum.size(); ++row) {
+        for (int j = 0; j < kBlock; ++j) sum[row] += c[j] * blocks[b][row * kBlock + j];
+      }
+    }
+    return sum;
+  }
+
+  // An eigenvector has two signs; the largest weight (of equals that of the first feature) is made positive.
+  static void fix_sign(const std::vector<std::int32_t>& columns, std::vector<float>& w, std::vector<float>& margin) {
+    std::size_t largest = 0;
+    for (std::size_t f = 1; f < w.size(); ++f) {
+      const float size = std::abs(w[f]), record = std::abs(w[largest]);
+      if (size > record || (size == record && columns[f] < columns[largest])) largest = f;
+    }
+    if (w.empty() || w[largest] >= 0) return;
+    for (float& value : w) value = -value;
+    for (float& value : margin) value = -value;
+  }
+
+  void keep_large_weights(const std::vector<std::int32_t>& columns, const std::vector<float>& w, Router& router) const {
+    std::vector<std::pair<std::int32_t, float>> kept;
+    for (std::size_t f = 0; f < w.size(); ++f) {
+      if (std::abs(w[f]) > settings_.drop) kept.emplace_back(columns[f], w[f]);
+    }
+    std::sort(kept.begin(), kept.end());
+    for (const auto& [feature, weight] : kept) {
+      router.features.push_back(feature);
+      router.weights.push_back(weight);
+    }
+  }
+
+  const Matrix& X_;
+  const CsrView& Y_;
+  const float* weight_;
+  const SpectralSettings& settings_;
+  int n_threads_;
+  std::vector<float> inverse_count_;
+};
+
+// Room for numbering columns anew; -1 everywhere between two uses.
+struct Places {
+  std::vector<std::int32_t> features;
+  std::vector<std::int32_t> labels;
+};
+
+template <class Local, class Matrix>
+Router solve_node(const Matrix& X, const CsrView& Y, const NodeRows& node, std::uint64_t seed,
+                  const SpectralSettings& settings, int n_threads, Places& places, float* margins) {
+  if (is_whole(node, X.n_rows)) {
+    std::vector<std::int32_t> columns(static_cast<std::size_t>(X.n_columns));
+    std::iota(columns.begin(), columns.end(), 0);
+    return SpectralProblem<Matrix>(X, Y, node.weight, settings, n_threads).solve(columns, seed, margins);
+  }
+  places.features.resize(static_cast<std::size_t>(X.n_columns), -1);
+  places.labels.resize(static_cast<std::size_t>(Y.n_columns), -1);
+  const Local local(X, node, places.features);
+  const LocalCsr labels(Y, node, places.labels);
+  const Matrix local_X = local.view();
+  const CsrView local_Y = labels.view();
+  return SpectralProblem<Matrix>(local_X, local_Y, node.weight, settings, n_threads)
+      .solve(local.columns(), seed, margins);
+}
+
+template <class Local, class Matrix>
+std::vector<Router> solve_all(const Matrix& X, const CsrView& Y, const NodeGroups& groups, const std::int64_t* node_ids,
+                              const SpectralSettings& settings, int n_threads, float* margins) {
+  std::vector<Router> routers(static_cast<std::size_t>(groups.n_nodes));
+  Lender<Places> lender;
+  const bool many = groups.n_nodes >= n_threads;
+  parallel_for(groups.n_nodes, many ? n_threads : 1, [&](std::int64_t i) {
+    lender.lend([&](Places& places) {
+      const std::uint64_t seed = scramble(settings.seed ^ scramble(static_cast<std::uint64_t>(node_ids[i])));
+      routers[static_cast<std::size_t>(i)] =
+          solve_node<Local>(X, Y, groups[i], seed, settings, many ? 1 : n_threads, places, margins + groups.offsets[i]);
+    });
+  });
+  return routers;
+}
+
+}  // namespace
+
+std::vector<Router> solve_nodes(const CsrView& X, const CsrView& Y, const NodeGroups& groups,
+                                const std::int64_t* node_ids, const SpectralSettings& settings, int n_threads,
+                                float* margins) {
+  return solve_all<LocalCsr>(X, Y, groups, node_ids, settings, n_threads, margins);
+}
+
+std::vector<Router> solve_nodes(const DenseView& X, const CsrView& Y, const NodeGroups& groups,
+                                const std::int64_t* node_ids, const SpectralSettings& settings, int n_threads,
+                                float* margins) {
+  return solve_all<LocalDense>(X, Y, groups, node_ids, settings, n_threads, margins);
+}
+
+float weighted_median(const float* values, const float* weights, std::int64_t count) {
+  std::vector<std::pair<float, float>> rest(static_cast<std::size_t>(count));
+  double total = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    rest[static_cast<std::size_t>(i)] = {values[i], weights[i]};
+    total += weights[i];
+  }
+  // Quickselect by weight: halve the values that may be the median, and keep the weight of all below them.
+  double below = 0;
+  auto begin = rest.begin(), end = rest.end();
+  while (end - begin > 1) {
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end);
+    double lower = 0;
+    for (auto it = begin; it != middle; ++it) lower += it->second;
+    if (below + lower >= total / 2) {
+      end = middle;
+    } else {
+      below += lower;
+      begin = middle;
+    }
+  }
+  return count > 0 ? begin->first : 0.0f;
+}
+
+}  // namespace labelprism

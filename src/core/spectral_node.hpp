@@ -1,0 +1,43 @@
+// The eigenvalue problem of a tree node (section 3.3 of the paper), weighted by the probability D of its examples:
+//
+//   maximise w' X'D Xh w  with |w| = 1 and 1'DX w = 0,  where Xh = Y (Y'DY)^-1 Y'D X predicts X from Y.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "csr.hpp"
+#include "node_rows.hpp"
+
+namespace labelprism {
+
+struct SpectralSettings {
+  int n_blocks;       // blocks of 8 vectors in the basis; each costs one product with X and one with X'
+  int cg_iterations;  // at most so many conjugate gradient steps for (Y'DY)^-1, where rows have several labels
+  bool one_label;     // whether no row has more than one label: then Y'DY is diagonal
+  float drop;         // weights smaller than this are left out of the router
+  std::uint64_t seed;
+};
+
+// A node's router: an example goes right if weights.x > bias.
+struct Router {
+  double eigenvalue = 0;
+  double mass = 0;  // sum of the example weights
+  float bias = 0;   // weighted median of the margins
+  std::vector<std::int32_t> features;
+  std::vector<float> weights;
+};
+
+// Solves the problem of every group. `node_ids` seed the start vectors; `margins` takes w.x of every example.
+// Nodes are solved in parallel, or, when they are fewer than the threads, one after the other with parallel products.
+std::vector<Router> solve_nodes(const CsrView& X, const CsrView& Y, const NodeGroups& groups,
+                                const std::int64_t* node_ids, const SpectralSettings& settings, int n_threads,
+                                float* margins);
+std::vector<Router> solve_nodes(const DenseView& X, const CsrView& Y, const NodeGroups& groups,
+                                const std::int64_t* node_ids, const SpectralSettings& settings, int n_threads,
+                                float* margins);
+
+// The smallest value at which the weights of all values up to it reach half of the total.
+float weighted_median(const float* values, const float* weights, std::int64_t count);
+
+}  // namespace labelprism

@@ -1,0 +1,439 @@
+"""The spectral tree: what holds for every tree, whatever it has learned."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from labelprism.filters import AllLabels, MostFrequent, SpectralTree
+from labelprism.metrics import filter_recall
+
+
+def planted(
+    n: int = 600, c: int = 24, labels_per_row: float = 1.0, seed: int = 0, density: float = 0.15
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """Labels with features of their own, in clusters of four, and noise; unit rows."""
+    rng = np.random.default_rng(seed)
+    d = 60
+    profiles = rng.random((c, d)) * (rng.random((c, d)) < density) + np.repeat(
+        rng.random((c // 4, d)) * (rng.random((c // 4, d)) < density), 4, axis=0
+    )
+    Y = np.zeros((n, c))
+    Y[np.arange(n), rng.integers(c, size=n)] = 1
+    if labels_per_row > 1:
+        Y[rng.random((n, c)) < (labels_per_row - 1) / c] = 1
+    X = Y @ profiles + 0.3 * rng.random((n, d)) * (rng.random((n, d)) < 0.1)
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+    return sp.csr_array(X.astype(np.float32)), sp.csr_array(Y.astype(np.float32))
+
+
+def fitted(X: Any, Y: Any, **parameters: Any) -> SpectralTree:
+    defaults = {"n_candidates": 4, "max_depth": 5, "random_state": 0, "verbose": False}
+    return SpectralTree(**(defaults | parameters)).fit(X, Y)
+
+
+def leaf_counts(tree: SpectralTree, X: Any, Y: Any) -> np.ndarray:
+    """Return the expected label counts of every leaf, by following all examples."""
+    return np.asarray((tree.leaf_probabilities(X).astype(np.float64).T @ Y).todense())
+
+
+SEVERAL = pytest.mark.parametrize("labels_per_row", [1.0, 2.5])
+KINDS = pytest.mark.parametrize("dense", [False, True])
+
+
+@SEVERAL
+@KINDS
+def test_candidates_are_the_heaviest_labels(labels_per_row: float, dense: bool) -> None:
+    """Without pruning the counts are exact: all examples followed through the finished tree give the same ones."""
+    X, Y = planted(labels_per_row=labels_per_row)
+    given = X.toarray() if dense else X
+    tree = fitted(given, Y, prune=None, orphans=False, weight_threshold=0.0)
+    counts = leaf_counts(tree, given, Y)
+    assert tree.leaf_nodes_.size > 8
+    for leaf in range(counts.shape[0]):
+        row = tree.leaf_candidates_[[leaf]]
+        order = np.argsort(-counts[leaf], kind="stable")
+        expected = [label for label in order[:4] if counts[leaf, label] > 0]
+        assert set(row.indices.tolist()) <= set(np.flatnonzero(counts[leaf] >= counts[leaf, expected[-1]] - 1e-3))
+        share = counts[leaf, row.indices] / counts[leaf, row.indices].sum()
+        np.testing.assert_allclose(np.exp(row.data), share, atol=2e-3)
+        assert row.nnz == len(expected)
+
+
+@SEVERAL
+def test_leaf_probabilities_sum_to_one(labels_per_row: float) -> None:
+    X, Y = planted(labels_per_row=labels_per_row)
+    tree = fitted(X, Y)
+    probabilities = tree.leaf_probabilities(X)
+    assert probabilities.shape == (X.shape[0], tree.leaf_nodes_.size)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    few = tree.leaf_probabilities(X, smallest=0.2)
+    assert few.nnz < probabilities.nnz
+    assert few.data.min() > 0.2
+
+
+def test_masses_of_the_children_sum_to_the_parents() -> None:
+    X, Y = planted()
+    tree = fitted(X, Y, prune=None)
+    inner = np.flatnonzero(tree.children_ >= 0)
+    left = tree.children_[inner]
+    np.testing.assert_allclose(tree.mass_[left] + tree.mass_[left + 1], tree.mass_[inner], rtol=1e-4)
+    assert tree.mass_[0] == X.shape[0]
+
+
+def test_roulette_is_unbiased_and_threshold_is_not() -> None:
+    X, Y = planted(n=300)
+    exact = fitted(X, Y, prune=None, max_depth=1)
+    assert exact.noise_[0] > 0
+    # the same routers, so that the masses of the children can be compared
+    masses = {
+        rule: np.array(
+            [fitted(X, Y, prune=rule, prune_below=0.4, max_depth=1, random_state=seed).mass_[1:] for seed in range(60)]
+        )
+        for rule in ("roulette", "threshold")
+    }
+    error = np.abs(masses["roulette"].mean(axis=0) - exact.mass_[1:])
+    spread = masses["roulette"].std(axis=0) / np.sqrt(60)
+    assert masses["roulette"].std() > 0
+    assert (error < 5 * spread + 0.5).all()
+    assert (masses["threshold"].sum(axis=1) < exact.mass_[0] - 1).all()
+
+
+def test_hard_routing_sends_each_example_one_way() -> None:
+    X, Y = planted()
+    tree = fitted(X, Y, routing="hard")
+    assert (tree.noise_ == 0).all()
+    np.testing.assert_array_equal(tree.leaf_probabilities(X).argmax(axis=1).ravel(), tree.route(X))
+    assert (np.diff(tree.leaf_probabilities(X).indptr) == 1).all()
+    inner = tree.children_ >= 0
+    assert tree.balance_[inner].max() < 0.75
+    assert tree.mass_[tree.leaf_nodes_].sum() == X.shape[0]
+
+
+def test_random_routes_follow_the_probabilities() -> None:
+    X, Y = planted(n=200)
+    tree = fitted(X, Y)
+    rng = np.random.default_rng(0)
+    counts = np.zeros((200, tree.leaf_nodes_.size))
+    for _ in range(400):
+        counts[np.arange(200), tree.sample_route(X, rng)] += 1
+    expected = tree.leaf_probabilities(X).toarray()
+    assert np.abs(counts / 400 - expected).max() < 0.15
+    np.testing.assert_array_equal(
+        tree.sample_route(X, np.random.default_rng(1)), tree.sample_route(X, np.random.default_rng(1))
+    )
+
+
+@SEVERAL
+def test_permuted_labels_permute_the_candidates(labels_per_row: float) -> None:
+    X, Y = planted(labels_per_row=labels_per_row)
+    order = np.random.default_rng(1).permutation(Y.shape[1])
+    one, other = fitted(X, Y, n_candidates=30), fitted(X, Y[:, order], n_candidates=30)
+    np.testing.assert_array_equal(one.route(X), other.route(X))
+    np.testing.assert_allclose(
+        one.leaf_candidates_.toarray()[:, order], other.leaf_candidates_.toarray(), rtol=1e-3, atol=1e-3
+    )
+
+
+@SEVERAL
+def test_permuted_rows_change_rounding_only(labels_per_row: float) -> None:
+    X, Y = planted(labels_per_row=labels_per_row)
+    order = np.random.default_rng(1).permutation(X.shape[0])
+    one, other = fitted(X, Y, prune=None, max_depth=3), fitted(X[order], Y[order], prune=None, max_depth=3)
+    np.testing.assert_allclose(one.routers_.toarray(), other.routers_.toarray(), atol=2e-3)
+    np.testing.assert_allclose(one.bias_, other.bias_, atol=2e-3)
+
+
+@SEVERAL
+def test_doubled_rows_are_doubled_weights(labels_per_row: float) -> None:
+    X, Y = planted(labels_per_row=labels_per_row)
+    twice = np.repeat(np.arange(X.shape[0]), 2)
+    rows = fitted(X[twice], Y[twice], prune=None, max_depth=3)
+    weights = SpectralTree(4, 3, prune=None, random_state=0).fit(X, Y, sample_weight=np.full(X.shape[0], 2.0))
+    np.testing.assert_allclose(rows.routers_.toarray(), weights.routers_.toarray(), atol=2e-3)
+    np.testing.assert_allclose(rows.mass_, weights.mass_, rtol=1e-2)
+    np.testing.assert_allclose(rows.noise_, weights.noise_, rtol=1e-3)
+
+
+@SEVERAL
+@KINDS
+def test_the_bits_do_not_depend_on_threads(labels_per_row: float, dense: bool) -> None:
+    X, Y = planted(n=3000, labels_per_row=labels_per_row)
+    given = X.toarray() if dense else X
+    one, two = (fitted(given, Y, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert one.routers_.data.tobytes() == two.routers_.data.tobytes()
+    assert one.leaf_candidates_.data.tobytes() == two.leaf_candidates_.data.tobytes()
+    assert one.leaf_probabilities(given).data.tobytes() == two.leaf_probabilities(given).data.tobytes()
+
+
+def test_dense_and_sparse_input_agree() -> None:
+    X, Y = planted()
+    sparse, dense = fitted(X, Y), fitted(X.toarray(), Y)
+    assert (sparse.route(X) == dense.route(X.toarray())).mean() > 0.99
+    assert filter_recall(Y, sparse.candidates(X)) == pytest.approx(filter_recall(Y, dense.candidates(X)), abs=0.02)
+
+
+def test_the_tree_finds_the_planted_labels() -> None:
+    X, Y = planted(n=2000)
+    X_test, Y_test = X[1500:], Y[1500:]
+    tree = fitted(X[:1500], Y[:1500], n_candidates=6)
+    recall = filter_recall(Y_test, tree.candidates(X_test))
+    frequent = filter_recall(Y_test, MostFrequent(6).fit(X[:1500], Y[:1500]).candidates(X_test))
+    assert recall > 0.9
+    assert frequent < 0.4
+
+
+def test_orphans_get_a_home() -> None:
+    X, Y = planted(c=24)
+    homeless = fitted(X, Y, n_candidates=1, max_depth=2, orphans=False)
+    missing = np.setdiff1d(np.arange(24), homeless.leaf_candidates_.indices)
+    assert missing.size > 10
+    tree = fitted(X, Y, n_candidates=1, max_depth=2)
+    np.testing.assert_array_equal(tree.orphans_, missing)
+    assert np.unique(tree.leaf_candidates_.indices).size == 24
+    counts = leaf_counts(tree, X, Y)
+    for label in missing:
+        home = tree.leaf_candidates_[:, [label]].nonzero()[0]
+        assert home.size == 1
+        assert counts[home[0], label] > 0.8 * counts[:, label].max()
+    assert tree.candidates(X, k=1).nnz == X.shape[0]
+
+
+def test_head_labels_are_candidates_everywhere() -> None:
+    X, Y = planted()
+    Y = Y.tolil()
+    Y[:, 3] = 1
+    Y[::2, 5] = 1
+    Y = Y.tocsr()
+    tree = fitted(X, Y, n_candidates=6, head_labels=2, orphans=False)
+    table = tree.leaf_candidates_
+    for leaf in range(table.shape[0]):
+        labels = set(table.indices[table.indptr[leaf] : table.indptr[leaf + 1]].tolist())
+        assert {3, 5} <= labels
+        assert len(labels) <= 6
+    other = fitted(X, Y, n_candidates=6)
+    assert filter_recall(Y, tree.candidates(X)) > filter_recall(Y, other.candidates(X)) - 0.05
+
+
+def test_macro_prefers_rare_labels() -> None:
+    X, Y = planted()
+    Y = sp.csr_array(np.concatenate([Y.toarray(), np.ones((600, 1))], axis=1))  # label 24 is everywhere
+    plain = fitted(X, Y, n_candidates=1, max_depth=3, orphans=False)
+    macro = fitted(X, Y, n_candidates=1, max_depth=3, orphans=False, macro=True)
+    assert (plain.leaf_candidates_.indices == 24).all()
+    assert (macro.leaf_candidates_.indices != 24).mean() > 0.5
+
+
+def test_validation_picks_the_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = planted(n=400, c=40)
+    noise = sp.csr_array(rng.random((400, 60)) * (rng.random((400, 60)) < 0.3))
+    X = sp.csr_array(X + 0.4 * noise)
+    tree = SpectralTree(8, 9, validation=(X[300:], Y[300:]), random_state=0).fit(X[:300], Y[:300])
+    path = tree.recall_path_
+    assert path[tree.best_depth_] == max(path)
+    assert tree.depth_.max() == tree.best_depth_ < 9
+    # recall of the cut tree is what was measured on the way
+    found = filter_recall(Y[300:], tree.candidates(X[300:]))
+    assert found >= path[tree.best_depth_] - 1e-9
+    assert found < path[tree.best_depth_] + 0.05  # orphans may add to it
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == len(path)
+    assert f"{100 * path[1]:.2f}%" in printed[1]
+    # cutting keeps the rest as it was
+    whole = SpectralTree(8, tree.best_depth_, random_state=0).fit(X[:300], Y[:300])
+    np.testing.assert_array_equal(whole.route(X), tree.route(X))
+
+
+def test_validation_by_share() -> None:
+    X, Y = planted()
+    tree = fitted(X, Y, validation=0.2)
+    assert tree.mass_[0] == 480
+    assert 0 <= tree.best_depth_ < len(tree.recall_path_)
+    assert np.isfinite(tree.recall_path_).all()
+
+
+def test_stopping() -> None:
+    X, Y = planted()
+    assert fitted(X, Y, max_depth=0).children_.size == 1
+    shallow, deep = fitted(X, Y, target_recall=0.5), fitted(X, Y, target_recall=1.0)
+    assert shallow.leaf_nodes_.size < deep.leaf_nodes_.size
+    assert fitted(X, Y, n_candidates=24).children_.size == 1  # all labels fit at the root
+    assert deep.depth_.max() == 5
+
+
+def test_median_against_zero() -> None:
+    X, Y = planted()
+    median, zero = fitted(X, Y, routing="hard"), fitted(X, Y, routing="hard", bias="zero")
+    assert median.balance_[0] < 0.51
+    assert zero.balance_[0] >= median.balance_[0]
+    assert (zero.bias_ == 0).all()
+
+
+def test_sqrt_noise_follows_the_scale_of_the_rows() -> None:
+    X, Y = planted()
+    small, large = (fitted(X * scale, Y, noise="sqrt", prune=None, max_depth=2) for scale in (1.0, 10.0))
+    np.testing.assert_allclose(large.noise_, 10 * small.noise_, rtol=1e-3)
+    paper = fitted(X, Y, prune=None, max_depth=2)
+    np.testing.assert_allclose(paper.noise_[0], small.noise_[0] ** 2, rtol=1e-3)
+
+
+def test_candidates_with_k_and_diagnostics() -> None:
+    X, Y = planted(n=1000)
+    tree = fitted(X[:800], Y[:800], n_candidates=6)
+    two = tree.candidates(X, k=2)
+    assert np.diff(two.indptr).max() == 2
+    full = tree.candidates(X)
+    for row in range(0, 1000, 97):
+        best = full[[row]]
+        expected = best.indices[np.argsort(-best.data, kind="stable")[:2]]
+        assert set(two[[row]].indices) == set(expected)
+    numbers = tree.diagnostics(X[:800], Y[:800], (X[800:], Y[800:]))
+    assert numbers.n_leaves == tree.leaf_nodes_.size
+    assert numbers.depth == tree.depth_.max()
+    assert numbers.train_recall == pytest.approx(filter_recall(Y[:800], tree.candidates(X[:800])))
+    assert numbers.holdout_recall == pytest.approx(filter_recall(Y[800:], tree.candidates(X[800:])))
+    assert numbers.average_candidates == pytest.approx(np.diff(tree.candidates(X[:800]).indptr).mean())
+    inner = tree.children_ >= 0
+    assert ((numbers.purity[inner] >= 0.5) & (numbers.purity[inner] <= 1)).all()
+    assert np.isnan(numbers.purity[~inner]).all()
+    assert "recall" in str(numbers)
+
+
+def test_describe_names_the_labels() -> None:
+    X, Y = planted()
+    tree = fitted(X, Y)
+    names = [f"label {i}" for i in range(24)]
+    root = tree.describe(0, names)
+    counts = np.asarray(Y.sum(axis=0)).ravel()
+    assert root[0] == names[int(np.argmax(counts))]
+    assert tree.describe(0) == [name.split()[1] for name in root]
+    with pytest.raises(ValueError, match="no node"):
+        tree.describe(10_000)
+
+
+@pytest.mark.parametrize("flat", [AllLabels(), MostFrequent(5)])
+def test_flat_filters_have_the_same_interface(flat: Any) -> None:
+    X, Y = planted()
+    fitted_filter = clone(flat).fit(X, Y)
+    assert (fitted_filter.route(X) == 0).all()
+    assert (fitted_filter.sample_route(X, np.random.default_rng(0)) == 0).all()
+    np.testing.assert_array_equal(fitted_filter.leaf_probabilities(X).toarray(), np.ones((600, 1)))
+    counts = np.asarray(Y.sum(axis=0)).ravel()
+    candidates = fitted_filter.candidates(X[:3])
+    expected = np.arange(24) if isinstance(flat, AllLabels) else np.sort(np.argsort(-counts, kind="stable")[:5])
+    np.testing.assert_array_equal(candidates.indices[: expected.size], expected)
+    np.testing.assert_allclose(np.exp(candidates.data[: expected.size]).sum(), 1, rtol=1e-5)
+    assert fitted_filter.n_labels_ == 24
+
+
+def test_multiclass_labels_as_numbers() -> None:
+    X, Y = planted()
+    numbers = np.asarray(Y.argmax(axis=1)).ravel()
+    one, other = fitted(X, Y), fitted(X, numbers)
+    np.testing.assert_array_equal(one.route(X), other.route(X))
+
+
+def test_read_only_memory_mapped_and_pickled(tmp_path: Path) -> None:
+    X, Y = planted()
+    tree = fitted(X, Y)
+    paths = []
+    for name in ("data", "indices", "indptr"):
+        np.save(tmp_path / f"{name}.npy", getattr(X, name))
+        paths.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    mapped = sp.csr_array(tuple(paths), shape=X.shape)
+    np.testing.assert_array_equal(fitted(mapped, Y).route(mapped), tree.route(X))
+    again = pickle.loads(pickle.dumps(tree))
+    np.testing.assert_array_equal(again.route(X), tree.route(X))
+    dense = X.toarray()
+    dense.flags.writeable = False
+    assert fitted(dense, Y).route(dense).shape == (600,)
+
+
+@pytest.mark.parametrize(
+    ("X", "Y"),
+    [
+        (np.ones((1, 3)), np.ones((1, 2))),  # one row
+        (np.random.default_rng(0).random((9, 3)), np.ones((9, 1))),  # one label
+        (np.ones((9, 3)), np.eye(9)),  # all rows equal
+        (np.zeros((9, 3)), np.eye(9)),  # empty rows
+        (
+            np.random.default_rng(0).random((3, 4)),
+            np.random.default_rng(1).random((3, 50)) < 0.5,
+        ),  # more labels than rows
+        (np.random.default_rng(0).random((9, 3)), np.zeros((9, 4))),  # no labels at all
+        (np.random.default_rng(0).random((40, 1)), np.eye(40)),  # one feature
+    ],
+)
+def test_degenerate_data(X: np.ndarray, Y: np.ndarray) -> None:
+    for given in (X, sp.csr_array(X)):
+        tree = SpectralTree(2, 6, random_state=0).fit(given, sp.csr_array(Y.astype(float)))
+        leaves = tree.route(given)
+        assert ((leaves >= 0) & (leaves < tree.leaf_nodes_.size)).all()
+        np.testing.assert_allclose(tree.leaf_probabilities(given).sum(axis=1), 1, atol=1e-5)
+        assert tree.candidates(given).shape == (X.shape[0], Y.shape[1])
+
+
+def test_a_million_labels_of_which_ten_occur() -> None:
+    X, Y = planted(n=300, c=12)
+    rows, columns = Y.nonzero()
+    wide = sp.csr_array((np.ones(rows.size), (rows, columns * 80_000)), shape=(300, 1_000_000))
+    tree = fitted(X, wide, n_candidates=2)
+    narrow = fitted(X, Y, n_candidates=2)
+    assert (tree.leaf_candidates_.indices % 80_000 == 0).all()
+    # sums over a million labels are rounded otherwise than over twelve; nothing else may differ
+    assert (tree.route(X) == narrow.route(X)).mean() > 0.9
+    assert filter_recall(wide, tree.candidates(X)) == pytest.approx(filter_recall(Y, narrow.candidates(X)), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"n_candidates": 2.5}, "n_candidates"),
+        ({"max_depth": -1}, "max_depth"),
+        ({"target_recall": 0.0}, "target_recall"),
+        ({"prune_below": 2.0}, "prune_below"),
+        ({"routing": "soft"}, "routing"),
+        ({"noise": "none"}, "noise"),
+        ({"prune": "half"}, "prune"),
+        ({"bias": "mean"}, "bias"),
+        ({"head_labels": 9, "n_candidates": 4}, "head_labels"),
+        ({"validation": 1.5}, "validation"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
+)
+def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
+    X, Y = planted(n=50)
+    with pytest.raises(ValueError, match=message):
+        SpectralTree(**parameters).fit(X, Y)
+
+
+def test_bad_input() -> None:
+    X, Y = planted(n=50)
+    tree = fitted(X, Y)
+    for wrong_X, wrong_Y, message in (
+        (X[:40], Y, "rows"),
+        (X[:0], Y[:0], "nothing to learn"),
+        (X * np.nan, Y, "NaN"),
+        (X, np.array(["a"] * 50), "label numbers"),
+        (X, np.full(50, -1), "label numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted(wrong_X, wrong_Y)
+    with pytest.raises(ValueError, match="fitted with 60"):
+        tree.route(X[:, :30])
+    with pytest.raises(ValueError, match="sample_weight"):
+        SpectralTree().fit(X, Y, sample_weight=np.zeros(50))
+    with pytest.raises(ValueError, match="k must be"):
+        tree.candidates(X, k=0)
+    with pytest.raises(ValueError, match="validation has 30 features"):
+        fitted(X, Y, validation=(X[:, :30], Y))
+    with pytest.raises(ValueError, match="not fitted"):
+        SpectralTree().route(X)
