@@ -17,7 +17,7 @@ UInt64 = npt.NDArray[np.uint64]
 _ROWS_PER_CHUNK = 100_000
 _CLUSTER = 32  # labels in a cluster
 _PROFILE = 24  # features that are typical of a label or of a cluster
-_DRAWS = 1.34  # features drawn for each that a row shall have: some are drawn twice
+_MORE_LABELS = 1.07  # labels drawn beyond the first, for each that a row shall have: some are drawn twice
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,24 @@ def hashed_uniform(keys: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.flo
 def sparse_data(shape: Shape, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
     """Return X (n, d) with unit rows by the Hellinger map, and Y (n, c)."""
     rng = np.random.default_rng(seed)
-    chunks = [
-        _sparse_chunk(min(_ROWS_PER_CHUNK, shape.n - begin), shape, rng) for begin in range(0, shape.n, _ROWS_PER_CHUNK)
-    ]
+    draws = _draws(shape)
+    sizes = [min(_ROWS_PER_CHUNK, shape.n - begin) for begin in range(0, shape.n, _ROWS_PER_CHUNK)]
+    chunks = [_sparse_chunk(size, shape, draws, rng) for size in sizes]
     X, Y = (sp.vstack(part, format="csr") for part in zip(*chunks, strict=True))
     return X, Y
 
 
-def _sparse_chunk(n: int, shape: Shape, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:
-    counts = 1 + rng.poisson(shape.labels_per_row - 1, n)
+def _draws(shape: Shape) -> int:
+    """Return how many features to draw for a row, that so many different ones come out as it shall have."""
+    draws = float(shape.nonzeros)
+    for _ in range(4):
+        X, _ = _sparse_chunk(2000, shape, round(draws), np.random.default_rng(0))
+        draws *= shape.nonzeros / (X.nnz / 2000)
+    return round(draws)
+
+
+def _sparse_chunk(n: int, shape: Shape, draws: int, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:
+    counts = 1 + rng.poisson(_MORE_LABELS * (shape.labels_per_row - 1), n)
     first = zipf(rng.random(n), shape.c)
     row_of_label = np.repeat(np.arange(n), counts)
     # Further labels of a row are neighbours of its first: labels that occur together are alike.
@@ -79,7 +88,6 @@ def _sparse_chunk(n: int, shape: Shape, rng: np.random.Generator) -> tuple[sp.cs
     Y.sum_duplicates()
     Y.data[:] = 1
 
-    draws = round(_DRAWS * shape.nonzeros)
     chosen = starts[:-1, None] + (rng.random((n, draws)) * counts[:, None]).astype(np.int64)
     source = labels[chosen]  # the label that each feature of a row comes from
     kind = rng.random(source.shape)

@@ -26,6 +26,11 @@ struct BlockKernels {
   void (*scatter_dense)(const DenseView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
                         const float* block, float* out);
 
+  // out[j] += row_weight[r] * (sum of block[i] over the entries (r, i)) over the entries (r, j), for blocks of 8 and a
+  // matrix of ones: one step of Y'D Y block, without Y block ever being written down.
+  void (*normal)(const CsrView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
+                 const float* block, float* out);
+
   // products[i][j] = sum over the rows of a[row][i] * b[row][j], for two blocks of 8 vectors.
   void (*gram)(const float* a, const float* b, std::int64_t n_rows, float* products);
 

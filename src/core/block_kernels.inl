@@ -127,6 +127,20 @@ void scatter_dense(const DenseView& m, std::int64_t begin, std::int64_t end, con
   for (; row < end; ++row) scatter_dense_rows<1>(m.data + row * d, d, weight(row), block + row * 8, out);
 }
 
+void normal(const CsrView& m, std::int64_t begin, std::int64_t end, const float* row_weight, const float* block,
+            float* out) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t first = m.indptr[row], last = m.indptr[row + 1];
+    Eight sum = {};
+    for (std::int64_t t = first; t < last; ++t) {
+      if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(block + m.indices[t + kAhead] * std::int64_t{8});
+      sum += lanes_at(block + m.indices[t] * std::int64_t{8});
+    }
+    sum *= row_weight[row];
+    for (std::int64_t t = first; t < last; ++t) lanes_at(out + m.indices[t] * std::int64_t{8}) += sum;
+  }
+}
+
 void gram(const float* a, const float* b, std::int64_t n_rows, float* products) {
   Eight sums[8] = {};
   for (std::int64_t row = 0; row < n_rows; ++row) {
@@ -147,6 +161,7 @@ void combine(const float* a, const float* coefficients, std::int64_t n_rows, boo
 
 }  // namespace
 
-const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather, scatter, gather_dense, scatter_dense, gram, combine};
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather, scatter, gather_dense,
+                                         scatter_dense,   normal, gram,    combine};
 
 }  // namespace labelprism

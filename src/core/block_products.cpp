@@ -94,4 +94,11 @@ void transposed_times_block(const DenseView& m, const float* row_weight, const f
   });
 }
 
+void normal_times_block(const CsrView& Y, const float* row_weight, const float* block, int n_threads, float* out) {
+  const BlockKernels& kernels = block_kernels();
+  transposed_product(Y, 8, n_threads, out, [&](std::int64_t begin, std::int64_t end, float* accumulator) {
+    kernels.normal(Y, begin, end, row_weight, block, accumulator);
+  });
+}
+
 }  // namespace labelprism

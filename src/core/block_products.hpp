@@ -25,4 +25,7 @@ void times_block(const DenseView& matrix, const float* block, int n_threads, flo
 void transposed_times_block(const DenseView& matrix, const float* row_weight, const float* block, int n_threads,
                             float* out);
 
+// out = Y'D Y block for a matrix of ones Y and blocks of 8: [n_columns][8] to [n_columns][8].
+void normal_times_block(const CsrView& Y, const float* row_weight, const float* block, int n_threads, float* out);
+
 }  // namespace labelprism

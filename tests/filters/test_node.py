@@ -63,7 +63,7 @@ def test_eigenvalue_and_eigenvector(several_labels: bool, dense: bool, long_run:
         if values[-1] < 1e-6:
             continue
         solved += 1
-        for n_blocks, cg_iterations, least, error in ((12, 100, 0.999, 1e-3), (N_DEFAULT, CG_DEFAULT, 0.99, 0.05)):
+        for n_blocks, cg_iterations, least, error in ((12, 100, 0.999, 5e-3), (N_DEFAULT, CG_DEFAULT, 0.99, 0.05)):
             split = problem.solve(n_blocks, cg_iterations, dense)
             w = split.routers.toarray()[0].astype(np.float64)
             quotient = (w @ matrix @ w) / (w @ w)
