@@ -30,7 +30,7 @@ from labelprism._threads import thread_count
 from labelprism.filters import SpectralTree
 from labelprism.filters.node import Examples, Features, has_one_label
 
-N_BLOCKS, CG_ITERATIONS = 3, 20  # the defaults
+N_BLOCKS, CG_ITERATIONS = 3, 16  # the defaults
 TREES: dict[str, dict[str, Any]] = {
     "aloi": {"n_candidates": 25, "noise": "sqrt"},
     "odp": {"n_candidates": 4000},

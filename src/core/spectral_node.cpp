@@ -17,7 +17,7 @@ namespace {
 using Scalars = std::array<double, kBlock>;
 
 // Conjugate gradients stop early once the preconditioned residual of every column has shrunk by this much.
-constexpr double kSolved = 1e-4;
+constexpr double kSolved = 1e-7;
 
 // The finaliser of SplitMix64; neighbouring inputs give independent outputs.
 std::uint64_t scramble(std::uint64_t x) {

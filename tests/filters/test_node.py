@@ -12,7 +12,7 @@ from labelprism import _core, _reference
 from labelprism._arrays import as_csr, as_label_matrix
 from labelprism.filters.node import Examples, Features, Splits, has_one_label
 
-N_DEFAULT, CG_DEFAULT = 3, 20  # the defaults of SpectralTree
+N_DEFAULT, CG_DEFAULT = 3, 16  # the defaults of SpectralTree
 
 
 class Problem:

@@ -431,8 +431,9 @@ def test_bad_input() -> None:
         tree.route(X[:, :30])
     with pytest.raises(ValueError, match="sample_weight"):
         SpectralTree().fit(X, Y, sample_weight=np.zeros(50))
-    with pytest.raises(ValueError, match="k must be"):
-        tree.candidates(X, k=0)
+    for k in (0, 5):
+        with pytest.raises(ValueError, match="k must be from 1 to 4"):
+            tree.candidates(X, k=k)
     with pytest.raises(ValueError, match="validation has 30 features"):
         fitted(X, Y, validation=(X[:, :30], Y))
     with pytest.raises(ValueError, match="not fitted"):

@@ -86,7 +86,8 @@ class Filter(BaseEstimator):  # type: ignore[misc]
         ----------
         X : sparse matrix or array of shape (n, d)
         k : int, optional
-            Keep the k most probable (of equals the smaller label) of each row; all when left out.
+            Keep the k most probable (of equals the smaller label) of each row, at most `n_candidates`; all, orphans
+            included, when left out.
 
         Returns
         -------
@@ -94,8 +95,12 @@ class Filter(BaseEstimator):  # type: ignore[misc]
             Stored entries are the candidates; an entry may be 0, which is the logarithm of 1.
         """
         leaves = self.route(X)
-        table = self.leaf_candidates_ if k is None else largest_entries(self.leaf_candidates_, k)
-        return take_rows(table, leaves)
+        if k is None:
+            return take_rows(self.leaf_candidates_, leaves)
+        most = getattr(self, "n_candidates", self.n_labels_)
+        if not 1 <= k <= most:
+            raise ValueError(f"k must be from 1 to {most}, the candidates that {type(self).__name__} has; got {k}")
+        return take_rows(largest_entries(self.leaf_candidates_, k), leaves)
 
     @property
     def n_labels_(self) -> int:
@@ -200,8 +205,6 @@ def largest_entries(table: sp.csr_array, k: int) -> sp.csr_array:
     table : csr_array of shape (n, m), sorted
     k : int
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
     if not np.diff(table.indptr).max(initial=0) > k:
         return table
     columns, scores = _core.top_k_csr(*csr_parts(table), k)
@@ -209,5 +212,16 @@ def largest_entries(table: sp.csr_array, k: int) -> sp.csr_array:
     last_score, last_column = scores[row_of_entry, -1], columns[row_of_entry, -1]
     # A row of fewer than k entries ends in -inf: all of it is kept.
     kept = (table.data > last_score) | ((table.data == last_score) & (table.indices <= last_column))
-    indptr = np.concatenate([[0], np.cumsum(kept)])[table.indptr]
-    return sp.csr_array((table.data[kept], table.indices[kept], indptr), shape=table.shape)
+    return keep_entries(table, kept)
+
+
+def keep_entries(matrix: sp.csr_array, kept: npt.NDArray[np.bool_]) -> sp.csr_array:
+    """Return a CSR matrix with some of its stored entries, zeros included.
+
+    Parameters
+    ----------
+    matrix : csr_array
+    kept : bool array of shape (nnz,)
+    """
+    indptr = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
+    return sp.csr_array((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)

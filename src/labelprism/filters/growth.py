@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from labelprism import _core
 from labelprism._arrays import Float32, Int64, csr_parts
 from labelprism._progress import ProgressBar
-from labelprism.filters.base import largest_entries
+from labelprism.filters.base import keep_entries, largest_entries
 from labelprism.filters.node import Examples, Features, Splits
 from labelprism.filters.routing import Pruning, children, noise_of, probability_right
 from labelprism.filters.validation import Monitor
@@ -207,11 +207,11 @@ class Grower:
         is_head = np.zeros(counts.shape[1], bool)
         is_head[head] = True
         n_tail = self.settings.n_candidates - head.size
-        tail = _with_entries(counts, ~is_head[counts.indices])
-        tail = largest_entries(tail, n_tail) if n_tail > 0 else _with_entries(tail, np.zeros(tail.nnz, bool))
+        tail = keep_entries(counts, ~is_head[counts.indices])
+        tail = largest_entries(tail, n_tail) if n_tail > 0 else keep_entries(tail, np.zeros(tail.nnz, bool))
         rows = np.repeat(np.arange(counts.shape[0]), head.size)
         columns = np.tile(np.sort(head), counts.shape[0])
-        present = _with_entries(counts, is_head[counts.indices])
+        present = keep_entries(counts, is_head[counts.indices])
         values = np.asarray(present[rows, columns], np.float32).ravel()
         return _merged(tail, sp.csr_array((values, (rows, columns)), counts.shape))
 
@@ -288,11 +288,6 @@ def _sum_by_node(values: Float64, offsets: npt.NDArray[np.int64]) -> Float64:
     # The added 0 lets an empty group at the end begin somewhere; what reduceat gives for an empty group is undone.
     sums = np.add.reduceat(np.append(values, 0.0), offsets[:-1])
     return np.where(np.diff(offsets) > 0, sums, 0.0)
-
-
-def _with_entries(matrix: sp.csr_array, kept: npt.NDArray[np.bool_]) -> sp.csr_array:
-    indptr = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
-    return sp.csr_array((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
 
 
 def _merged(one: sp.csr_array, other: sp.csr_array) -> sp.csr_array:

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64
 from labelprism._threads import thread_count
-from labelprism.filters.base import Filter, candidate_table, check_fit_input, take_rows
+from labelprism.filters.base import Filter, candidate_table, check_fit_input, keep_entries, take_rows
 from labelprism.filters.diagnostics import TreeDiagnostics, diagnose
 from labelprism.filters.flat import most_frequent
 from labelprism.filters.growth import BestLeaves, Grower, GrownTree, GrowthSettings, Labels
@@ -63,7 +63,7 @@ class SpectralTree(Filter):
         printed, at every depth, and the tree is cut at the best.
     n_blocks : int, default=3
         Blocks of 8 vectors in the eigensolver; more are more exact and slower.
-    cg_iterations : int, default=20
+    cg_iterations : int, default=16
         At most so many conjugate gradient steps, where rows have several labels.
     weight_threshold : float, default=1e-4
         Router weights smaller than this are dropped; |w| is 1.
@@ -112,7 +112,7 @@ class SpectralTree(Filter):
         macro: bool = False,
         validation: tuple[Any, Any] | float | None = None,
         n_blocks: int = 3,
-        cg_iterations: int = 20,
+        cg_iterations: int = 16,
         weight_threshold: float = 1e-4,
         verbose: bool = True,
         n_jobs: int | None = None,
@@ -213,9 +213,7 @@ class SpectralTree(Filter):
         if head.size:
             is_tail = np.ones(Y.shape[1], bool)
             is_tail[head] = False
-            kept = is_tail[Y.indices]
-            indptr = np.concatenate([[0], np.cumsum(kept)])[Y.indptr]
-            split = sp.csr_array((Y.data[kept], Y.indices[kept], indptr), shape=Y.shape)
+            split = keep_entries(Y, is_tail[Y.indices])
         return Labels(Y, split, head, frequency)
 
     def _hold_out(self, X: Any, Y: sp.csr_array, weight: Float32, random: np.random.RandomState) -> tuple[Any, ...]:
@@ -289,46 +287,15 @@ class SpectralTree(Filter):
     # ------------------------------------------------------------------------------------------------------------ use
 
     def route(self, X: Any) -> Int32:
-        """Return the leaf of every example, decided by w.x > b at each node.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, d)
-
-        Returns
-        -------
-        int32 array of shape (n,)
-        """
+        """Return the leaf of every example, decided by w.x > b at each node; see `Filter.route`."""
         return self._descend(X, lambda margins, nodes: margins > self.bias_[nodes])
 
     def sample_route(self, X: Any, rng: np.random.Generator) -> Int32:
-        """Return a random leaf for every example: right with probability Phi((w.x - b) / sigma) at each node.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, d)
-        rng : numpy Generator
-            Source of the random numbers.
-
-        Returns
-        -------
-        int32 array of shape (n,)
-        """
+        """Return a random leaf: right with probability Phi((w.x - b) / sigma) at each node; see `Filter.sample_route`."""
         return self._descend(X, lambda margins, nodes: rng.random(nodes.size) < self._probability_right(margins, nodes))
 
     def leaf_probabilities(self, X: Any, smallest: float = 0.0) -> sp.csr_array:
-        """Return the probability of every leaf for every example.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, d)
-        smallest : float, default=0
-            Routes whose probability falls to this or below are not followed; with 0 each row sums to 1.
-
-        Returns
-        -------
-        csr_array of shape (n, n_leaves), float32
-        """
+        """Return the probability of every leaf: the product along its route; see `Filter.leaf_probabilities`."""
         X = self._checked(X)
         features = Features(X, thread_count(self.n_jobs))
         rows, nodes = np.arange(X.shape[0], dtype=np.int32), np.zeros(X.shape[0], np.int64)
