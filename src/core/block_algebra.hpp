@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "large_vector.hpp"
 #include "small_eigen.hpp"
 
 namespace labelprism {
 
 constexpr int kBlock = 8;
-using Block = std::vector<float>;            // n rows of 8
+using Block = LargeVector<float>;            // n rows of 8
 using Coefficients = std::array<float, 64>;  // 8 x 8, row by row
 
 // a'b for two blocks of the same number of rows, summed up in double precision piece by piece.

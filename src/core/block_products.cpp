@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "block_kernels.hpp"
+#include "large_vector.hpp"
 #include "thread_pool.hpp"
 
 namespace labelprism {
@@ -46,7 +47,7 @@ void transposed_product(const Matrix& m, std::int64_t width, int n_threads, floa
 
   // Pieces are taken in waves of as many as there are threads; the first piece needs no accumulator but the result.
   const std::int64_t wave = std::clamp<std::int64_t>(n_threads, 1, n_pieces);
-  std::vector<std::vector<float>> accumulators(wave);
+  std::vector<LargeVector<float>> accumulators(wave);
   for (std::int64_t first = 0; first < n_pieces; first += wave) {
     const std::int64_t count = std::min(wave, n_pieces - first);
     parallel_for(count, n_threads, [&](std::int64_t i) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "csr.hpp"
+#include "large_vector.hpp"
 
 namespace labelprism {
 
@@ -43,8 +44,8 @@ class LocalCsr {
  private:
   bool has_data_;
   std::vector<std::int64_t> indptr_;
-  std::vector<std::int32_t> indices_;
-  std::vector<float> data_;
+  LargeVector<std::int32_t> indices_;
+  LargeVector<float> data_;
   std::vector<std::int32_t> columns_;
 };
 
@@ -59,7 +60,7 @@ class LocalDense {
  private:
   std::int64_t n_rows_;
   std::int64_t n_columns_;
-  std::vector<float> data_;
+  LargeVector<float> data_;
   std::vector<std::int32_t> columns_;
 };
 

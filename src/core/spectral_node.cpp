@@ -19,29 +19,14 @@ using Scalars = std::array<double, kBlock>;
 // Conjugate gradients stop early once the preconditioned residual of every column has shrunk by this much.
 constexpr double kSolved = 1e-7;
 
+constexpr std::int64_t kLabelsPerTask = 4096;
+
 // The finaliser of SplitMix64; neighbouring inputs give independent outputs.
 std::uint64_t scramble(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
-}
-
-Scalars column_products(const Block& a, const Block& b) {
-  Scalars sums{};
-  for (std::size_t i = 0; i < a.size(); i += kBlock) {
-    for (int j = 0; j < kBlock; ++j) sums[j] += static_cast<double>(a[i + j]) * b[i + j];
-  }
-  return sums;
-}
-
-// z += a with each column scaled by its own number.
-void add_scaled(const Block& a, const Scalars& scale, Block& z) {
-  std::array<float, kBlock> s;
-  std::transform(scale.begin(), scale.end(), s.begin(), [](double value) { return static_cast<float>(value); });
-  for (std::size_t i = 0; i < z.size(); i += kBlock) {
-    for (int j = 0; j < kBlock; ++j) z[i + j] += a[i + j] * s[j];
-  }
 }
 
 // The problem of one node. Matrix is CsrView or DenseView; X and Y hold the node's rows only.
@@ -129,31 +114,68 @@ class SpectralProblem {
   Block label_solution(const Block& S) const {
     if (settings_.one_label) return divided_by_counts(S);
     Block C(S.size(), 0.0f), residual = S, direction = divided_by_counts(S), applied(S.size());
-    Scalars rho = column_products(residual, direction);
+    Scalars rho = sum_over_labels([&](std::size_t i, float) { return residual[i] * direction[i]; });
     const Scalars first = rho;
     for (int iteration = 0; iteration < settings_.cg_iterations; ++iteration) {
       normal_times_block(Y_, weight_, direction.data(), n_threads_, applied.data());
-      const Scalars curvature = column_products(direction, applied);
-      Scalars step{}, minus_step{}, decay{};
-      for (int j = 0; j < kBlock; ++j) {
-        step[j] = curvature[j] > 0 ? rho[j] / curvature[j] : 0;
-        minus_step[j] = -step[j];
-      }
-      add_scaled(direction, step, C);
-      add_scaled(applied, minus_step, residual);
-      Block preconditioned = divided_by_counts(residual);
-      const Scalars rho_new = column_products(residual, preconditioned);
-      bool solved = true;
-      for (int j = 0; j < kBlock; ++j) {
-        solved &= rho_new[j] <= kSolved * first[j];
-        decay[j] = rho[j] > 0 ? rho_new[j] / rho[j] : 0;
-      }
-      if (solved) break;
-      add_scaled(direction, decay, preconditioned);
-      direction = std::move(preconditioned);
+      const Scalars curvature = sum_over_labels([&](std::size_t i, float) { return direction[i] * applied[i]; });
+      const std::array<float, kBlock> step = ratios(rho, curvature);
+      const Scalars rho_new = sum_over_labels([&](std::size_t i, float inverse_count) {
+        C[i] += step[i % kBlock] * direction[i];
+        residual[i] -= step[i % kBlock] * applied[i];
+        return residual[i] * residual[i] * inverse_count;
+      });
+      if (all_below(rho_new, first)) break;
+      const std::array<float, kBlock> decay = ratios(rho_new, rho);
+      for_labels([&](std::size_t i, float inverse_count) {
+        direction[i] = inverse_count * residual[i] + decay[i % kBlock] * direction[i];
+      });
       rho = rho_new;
     }
     return C;
+  }
+
+  static std::array<float, kBlock> ratios(const Scalars& numerator, const Scalars& denominator) {
+    std::array<float, kBlock> result;
+    for (int j = 0; j < kBlock; ++j) {
+      result[j] = denominator[j] > 0 ? static_cast<float>(numerator[j] / denominator[j]) : 0.0f;
+    }
+    return result;
+  }
+
+  static bool all_below(const Scalars& rho, const Scalars& first) {
+    for (int j = 0; j < kBlock; ++j) {
+      if (rho[j] > kSolved * first[j]) return false;
+    }
+    return true;
+  }
+
+  // Calls use(i, inverse_count) for every element i of a block over the labels.
+  template <class Use>
+  void for_labels(const Use& use) const {
+    parallel_ranges(Y_.n_columns, kLabelsPerTask, n_threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t l = begin; l < end; ++l) {
+        for (int j = 0; j < kBlock; ++j) use(static_cast<std::size_t>(l) * kBlock + j, inverse_count_[l]);
+      }
+    });
+  }
+
+  // The same, adding up what use returns by column; in double precision, task by task.
+  template <class Use>
+  Scalars sum_over_labels(const Use& use) const {
+    std::vector<Scalars> sums(static_cast<std::size_t>((Y_.n_columns + kLabelsPerTask - 1) / kLabelsPerTask));
+    parallel_ranges(Y_.n_columns, kLabelsPerTask, n_threads_, [&](std::int64_t begin, std::int64_t end) {
+      Scalars sum{};
+      for (std::int64_t l = begin; l < end; ++l) {
+        for (int j = 0; j < kBlock; ++j) sum[j] += use(static_cast<std::size_t>(l) * kBlock + j, inverse_count_[l]);
+      }
+      sums[static_cast<std::size_t>(begin / kLabelsPerTask)] = sum;
+    });
+    Scalars total{};
+    for (const Scalars& sum : sums) {
+      for (int j = 0; j < kBlock; ++j) total[j] += sum[j];
+    }
+    return total;
   }
 
   // Moves X'D 1, the last column, into a block of its own, scaled to length 1.

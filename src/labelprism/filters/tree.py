@@ -291,7 +291,7 @@ class SpectralTree(Filter):
         return self._descend(X, lambda margins, nodes: margins > self.bias_[nodes])
 
     def sample_route(self, X: Any, rng: np.random.Generator) -> Int32:
-        """Return a random leaf: right with probability Phi((w.x - b) / sigma) at each node; see `Filter.sample_route`."""
+        """Return a random leaf, right with probability Phi((w.x - b) / sigma) each time; see `Filter.sample_route`."""
         return self._descend(X, lambda margins, nodes: rng.random(nodes.size) < self._probability_right(margins, nodes))
 
     def leaf_probabilities(self, X: Any, smallest: float = 0.0) -> sp.csr_array:
