@@ -41,7 +41,7 @@ def main() -> None:
         X = sp.csr_array((values, data.X.indices, data.X.indptr), shape=data.X.shape)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "data.txt"
-            write_svmlight(Dataset(X=X, Y=data.Y), path)
+            write_svmlight(Dataset(X=X, Y=data.Y), path, zero_based=True)
             theirs = best_of(lambda path=path: load_svmlight_file(str(path), multilabel=True, zero_based=True), 3)
             ours = best_of(lambda path=path: read_svmlight(path, zero_based=True), 5)
             size = path.stat().st_size / 1e6

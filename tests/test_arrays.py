@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 
-from labelprism._arrays import as_csr, as_label_matrix, csr_parts
+from labelprism._arrays import as_csr, as_label_matrix, check_whole, csr_parts
 from labelprism._threads import thread_count
 
 
@@ -44,7 +46,12 @@ def forged(indices: list[int], indptr: list[int]) -> sp.csr_array:
     [
         (np.ones(3), "two dimensions"),
         (np.ones((2, 2, 2)), "two dimensions"),
-        (np.array([["a"]]), "matrix of numbers"),
+        (np.array([["a"]]), "real numbers"),
+        (np.array([[None]]), "real numbers"),
+        (np.array([[1.0]], dtype=object), "real numbers"),
+        (np.array([[1 + 2j]]), "real numbers, got values of type complex128"),
+        (sp.csr_array(np.array([[1 + 2j]])), "real numbers, got values of type complex128"),
+        (sp.coo_array(np.array([[2j]], dtype=np.complex64)), "real numbers, got values of type complex64"),
         (np.array([[1, np.nan]]), "row 0"),
         (np.array([[1.0], [np.inf]]), "row 1"),
         (np.array([[0.0, 1], [1e39, 0]]), "row 1"),
@@ -66,6 +73,53 @@ def test_label_matrices_hold_ones_only() -> None:
     np.testing.assert_array_equal(Y.toarray(), [[0, 1, 1]])
     assert Y.nnz == 2
     assert given.data.tolist() == [0, 5, -1]
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array, sp.coo_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.longdouble, ">f8"])
+def test_tiny_values_are_labels(container: Any, dtype: Any) -> None:
+    given = np.array([[1e-50, 0, 1], [0, -1e-300, 0]], dtype=dtype)
+    if container is not np.asarray:
+        given = given.astype(given.dtype.newbyteorder("="))  # the only order that sparse matrices have
+    Y = as_label_matrix(container(given))
+    assert Y.dtype == np.float32
+    np.testing.assert_array_equal(Y.toarray(), [[1, 0, 1], [0, 1, 0]])
+
+
+def test_labels_are_what_repeated_entries_sum_to() -> None:
+    data, indices = np.array([1e-50, 1e-50, 1, -1]), np.array([0, 0, 1, 1])
+    given = sp.csr_array((data, indices, np.array([0, 4])), shape=(1, 2))
+    np.testing.assert_array_equal(as_label_matrix(given).toarray(), [[1, 0]])
+    assert given.data.tolist() == [1e-50, 1e-50, 1, -1]
+    assert given.indices.tolist() == [0, 0, 1, 1]
+
+
+def test_label_matrices_share_what_fits() -> None:
+    ones = sp.csr_array(np.eye(3, dtype=np.float32))
+    assert np.shares_memory(as_label_matrix(ones).data, ones.data)
+    counts = sp.csr_array(7 * np.eye(3))
+    assert np.shares_memory(as_label_matrix(counts).indices, counts.indices)
+    for array in (counts.data, counts.indices, counts.indptr):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(as_label_matrix(counts).toarray(), np.eye(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_labels_must_be_finite(value: float, dtype: Any) -> None:
+    with pytest.raises(ValueError, match="Y holds NaN, infinity or a value beyond float32 in row 1"):
+        as_label_matrix(sp.csr_array(np.array([[1, 0], [0, value]], dtype=dtype)))
+
+
+@pytest.mark.parametrize("value", [0, 3, np.int32(7), np.uint64(7)])
+def test_whole_numbers_in_range(value: object) -> None:
+    check_whole("size", value, 0, 7)
+
+
+@pytest.mark.parametrize("value", [-1, 8, 3.0, np.float32(3), True, np.True_, "3", None, [3]])
+def test_what_is_no_whole_number_in_range(value: object) -> None:
+    with pytest.raises(ValueError, match=r"^size must be a whole number from 0 to 7, got "):
+        check_whole("size", value, 0, 7)
 
 
 def test_parts_have_the_dtypes_of_the_core() -> None:

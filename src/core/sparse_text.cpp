@@ -211,8 +211,11 @@ const char* SparseTextParser::parse_feature(const char* at, const char* end) {
              : "expected 'feature:value' with a whole number before the ':'",
          token_at(token, end));
   }
-  if (feature > kLargestIndex) fail("a feature number is over 2147483646", token_at(token, end));
   feature -= options_.first_feature;
+  if (feature > kLargestIndex) {
+    const std::string largest = std::to_string(kLargestIndex + options_.first_feature);
+    fail("a feature number is over " + largest, token_at(token, end));
+  }
   if (feature < 0) fail("feature 0 in a file whose features are numbered from 1", token_at(token, end));
   if (options_.n_features >= 0 && feature >= options_.n_features) {
     fail("feature " + std::to_string(feature + options_.first_feature) + " is out of range: expected " +

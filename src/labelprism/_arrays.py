@@ -34,6 +34,22 @@ def is_sparse(matrix: object) -> bool:
     return bool(sp.issparse(matrix))
 
 
+def check_whole(name: str, value: object, smallest: int, largest: int) -> None:
+    """Make sure that a parameter is a whole number in a range.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : object
+        What was given for it. Booleans and floats are refused, also those that are whole.
+    smallest, largest : int
+        The range, both ends included.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not smallest <= value <= largest:
+        raise ValueError(f"{name} must be a whole number from {smallest} to {largest}, got {value!r}")
+
+
 def as_csr(matrix: Any, name: str = "X") -> sp.csr_array:
     """Return `matrix` as a canonical float32 `csr_array`: sorted, without duplicates, finite, in range.
 
@@ -44,16 +60,53 @@ def as_csr(matrix: Any, name: str = "X") -> sp.csr_array:
     name : str
         How error messages call it.
     """
+    return _canonical(_checked_matrix(matrix, name), np.dtype(np.float32), name)
+
+
+def as_label_matrix(Y: Any, name: str = "Y") -> sp.csr_array:
+    """Return `Y` as a CSR of ones: stored zeros are dropped, other values are set to 1.
+
+    Parameters
+    ----------
+    Y : sparse matrix or array-like of shape (n, c)
+        Non-zero where the row has the label, be it as small as it may.
+    name : str
+        How error messages call it.
+    """
+    Y = _checked_matrix(Y, name)
+    # float32 would make zeros of tiny values, and their labels would vanish; whole numbers have none.
+    is_wide = Y.dtype.kind == "f" and Y.dtype.itemsize > 4
+    csr = _canonical(Y, Y.dtype.newbyteorder("=") if is_wide else np.dtype(np.float32), name)
+    if not is_wide and (csr.data == 1).all():
+        return csr
+    has_label = csr.data != 0
+    arrays = (has_label.astype(np.float32), csr.indices, csr.indptr)
+    if has_label.all():
+        return sp.csr_array(arrays, shape=csr.shape)
+    ones = sp.csr_array(arrays, shape=csr.shape, copy=True)  # for the next line works in place
+    ones.eliminate_zeros()
+    return ones
+
+
+def _checked_matrix(matrix: Any, name: str) -> Any:
+    """Return a sparse matrix as it is and anything else as an array, made sure that it can become a CSR."""
     if not is_sparse(matrix):
         matrix = np.asarray(matrix)
     if matrix.ndim != 2:
         raise ValueError(f"{name} must have two dimensions, got {matrix.ndim}")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers, got values of type {matrix.dtype}; convert it before")
     if matrix.shape[1] > MAX_COLUMNS:
         raise ValueError(f"{name} has {matrix.shape[1]} columns; at most {MAX_COLUMNS} are possible")
+    return matrix
+
+
+def _canonical(matrix: Any, dtype: np.dtype[Any], name: str) -> sp.csr_array:
+    """Return a checked matrix as a `csr_array` of `dtype`: sorted, without duplicates, finite in float32, in range."""
     try:
         # float32 overflow gives inf, which the check below names; numpy need not warn about it too.
         with np.errstate(over="ignore"):
-            csr = sp.csr_array(matrix, dtype=np.float32)
+            csr = sp.csr_array(matrix, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be read as a matrix of numbers: {error}") from error
     try:
@@ -63,27 +116,11 @@ def as_csr(matrix: Any, name: str = "X") -> sp.csr_array:
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
-    if not np.isfinite(csr.data).all():
-        row = int(np.searchsorted(csr.indptr, np.flatnonzero(~np.isfinite(csr.data))[0], side="right") - 1)
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(csr.data.astype(np.float32, copy=False))
+    if not finite.all():
+        row = int(np.searchsorted(csr.indptr, np.flatnonzero(~finite)[0], side="right") - 1)
         raise ValueError(f"{name} holds NaN, infinity or a value beyond float32 in row {row}; clean it before")
-    return csr
-
-
-def as_label_matrix(Y: Any, name: str = "Y") -> sp.csr_array:
-    """Return `Y` as a CSR of ones: stored zeros are dropped, other values are set to 1.
-
-    Parameters
-    ----------
-    Y : sparse matrix or array-like of shape (n, c)
-        Non-zero where the row has the label.
-    name : str
-        How error messages call it.
-    """
-    csr = as_csr(Y, name)
-    if not (csr.data == 1).all():
-        csr = csr.copy()
-        csr.eliminate_zeros()
-        csr.data[:] = 1
     return csr
 
 

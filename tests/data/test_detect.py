@@ -67,7 +67,31 @@ def test_all_formats_under_any_name(tmp_path: Path, writer: object, format_name:
         (b"at 5:30\tplaces\n", "tsv"),
         (b"2001\t2002\n", "tsv"),
         (b"some text\t<http://example.org/1> <http://example.org/2>\n", "tsv"),
+        (b"1984\tplaces\n", "tsv"),
+        (b"1984\t\n", "tsv"),
+        (b"1,2\tplaces, people\n", "tsv"),
+        (b"1 4:5\tplaces\n", "tsv"),
+        (b"1 4:5\tplaces 4:5\n", "tsv"),
+        (b"1 2\t3\n", "tsv"),
+        (b"1984 # a novel\tplaces\n", "tsv"),
+        (b"1 4:5 # a novel\tplaces\n", "tsv"),
+        (b"1984\t#tag\n", "tsv"),
+        (b"words\t4:5\n", "tsv"),
+        (b"1 4:5\t\n", "sparse text"),
+        (b"1 4:5\t# row 1\n", "sparse text"),
+        (b"\t4:5 6:7\n", "sparse text"),
+        (b"1 4:5\t6:7\t8:9\n", "sparse text"),
+        (b"3\t4\t5\n", "sparse text"),
         (b'\n{"text": "a", "labels": []}\n', "jsonl"),
+        (b'{"text":\t"a", "labels": []}\n', "jsonl"),
+        (b'{"text": "a\tb", "labels": []}\n', "jsonl"),
+        (b'{"text": "a", "labels": [}\n', "jsonl"),
+        (b"{untitled}\tx\n", "tsv"),
+        (b"{}x\t" + b"[" * 50_000 + b"\n", "tsv"),
+        (b"#metoo\tprotest\n", "tsv"),
+        (b"#one\n#two\tprotest\n", "tsv"),
+        (b"#metoo\tprotest\n1984\tplaces\n", "tsv"),
+        (b"# made by\ta program\n1 4:5\n", "sparse text"),
     ],
 )
 def test_first_lines(tmp_path: Path, content: bytes, format_name: str) -> None:
@@ -77,13 +101,42 @@ def test_first_lines(tmp_path: Path, content: bytes, format_name: str) -> None:
         assert detect_format(path) == format_name
 
 
+@pytest.mark.parametrize(
+    ("line", "format_name"),
+    [
+        (b"1 " + b" ".join(b"%d:0.25" % i for i in range(20_000)), "sparse text"),
+        (b",".join(b"%d" % i for i in range(20_000)) + b" 1:1", "sparse text"),
+        (b"1984 " + b"a long text " * 10 + b"\t" + b"label," * 20_000 + b"label", "tsv"),
+        (b'{"text": "' + b"a long text " * 10_000 + b'", "labels": []}', "jsonl"),
+    ],
+)
+def test_a_line_that_the_head_cuts_anywhere(tmp_path: Path, line: bytes, format_name: str) -> None:
+    """Whichever line it is, and wherever in a token it is cut."""
+    path = tmp_path / "data"
+    for before in (b"", b"\xef\xbb\xbf", b"\n", b"# a comment\n" * 20):
+        for blanks in range(10):
+            path.write_bytes(before + b"\n" * blanks + line + b"\n")
+            assert detect_format(path) == format_name
+
+
+def test_a_line_that_just_fits_is_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    features = b"1 2:3\n".rjust(1 << 16, b"\n")
+    path.write_bytes(features)
+    assert detect_format(path) == "sparse text"
+    path.write_bytes(features[1:-1] + b"\t")
+    assert detect_format(path) == "sparse text"
+    path.write_bytes(b"text\t3".rjust(1 << 16, b"\n"))
+    assert detect_format(path) == "tsv"
+
+
 def test_options_reach_the_reader(tmp_path: Path) -> None:
     path = tmp_path / "data"
     write_jsonl(DATA, path)
     names = ["places", "people", "more"]
     assert load(path, label_names=names).label_names == read_jsonl(path, label_names=names).label_names
     write_svmlight(DATA, path)
-    assert load(path, n_features=9, zero_based=True).n_features == 9
+    assert load(path, n_features=9, zero_based=False).n_features == 9
 
 
 @pytest.mark.parametrize(("content", "message"), [(b"", "no data"), (b"\n \n", "no data"), (b"words\n", "unknown")])
@@ -93,6 +146,28 @@ def test_unknown_formats(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataFormatError, match=message) as caught:
         load(path)
     assert caught.value.path == str(path)
+
+
+def test_the_line_that_was_judged_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    for content, line in ((b"words\n", 1), (b"\n\nwords\nmore\tx", 3), (b"\xef\xbb\xbf# comment\r\n\r\nwords", 3)):
+        path.write_bytes(content)
+        with pytest.raises(DataFormatError, match="unknown") as caught:
+            load(path)
+        assert (caught.value.line, caught.value.token) == (line, "words")
+
+
+@pytest.mark.parametrize("content", ["1 4:5\n", "old man\tpeople\n", '{"text": "a", "labels": []}\n'])
+def test_utf_16_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "data"
+    for encoding, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
+        path.write_bytes(mark + content.encode(encoding))
+        with pytest.raises(DataFormatError, match="the file is UTF-16, but UTF-8 is expected") as caught:
+            load(path)
+        assert (caught.value.path, caught.value.line) == (str(path), 1)
+        path.write_bytes(content.encode(encoding))
+        with pytest.raises(DataFormatError, match=r"NUL.*UTF-8 text file is expected, not a binary or UTF-16 one"):
+            load(path)
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labelprism.data import files
-from labelprism.data.files import reading, text_lines, writing
+from labelprism.data.files import reading, text_lines, writing, writing_together
 from labelprism.errors import DataFormatError
 
 PACKED = [".gz", ".xz", ".zst"]
@@ -224,6 +224,54 @@ def test_the_bytes_are_on_the_disk_before_the_old_file_goes(tmp_path: Path, monk
     monkeypatch.setattr(os, "fsync", fsync)
     write(path, b"new")
     assert synced == [(path.stat().st_ino, path.stat().st_size, b"old")]
+
+
+def write_both(paths: list[Path], content: bytes, error: BaseException | None = None) -> None:
+    with writing_together(*paths) as streams:
+        for stream in streams:
+            stream.write(content)
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_that_belong_together_are_replaced_together(tmp_path: Path, suffix: str) -> None:
+    paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    write_both(paths, b"old")
+    with pytest.raises(Trouble):
+        write_both(paths, b"new", Trouble())
+    assert [read(path) for path in paths] == [b"old", b"old"]
+    write_both(paths, b"new")
+    assert [read(path) for path in paths] == [b"new", b"new"]
+    assert names_in(tmp_path) == [path.name for path in paths]
+
+
+def test_no_file_is_replaced_before_all_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    write_both(paths, b"old")
+    synced = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="No space"):
+        write_both(paths, b"new")
+    assert [read(path) for path in paths] == [b"old", b"old"]
+    assert names_in(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_reading_tells_what_was_taken_from_the_file(tmp_path: Path, suffix: str) -> None:
+    content = "\n".join(noise_lines(5000)).encode()
+    path = write(tmp_path / f"file{suffix}", content)
+    taken: list[int] = []
+    with reading(path, taken.append) as stream:
+        assert b"".join(stream) == content
+    assert sum(taken) == path.stat().st_size
+    assert len([count for count in taken if count]) > 1
 
 
 FULL_DISK = """

@@ -272,6 +272,13 @@ FORGED: dict[str, bytes] = {
     "shape of one": forged(shape=ints([4])),
     "shape of text": forged(shape=np.array(["4", "x"])),
     "too many columns": forged(shape=ints([4, 2**31])),
+    "fractions as columns": forged(indices=ints([1.0, 0.0, 1.9, 1.0])),
+    "whole floats as columns": forged(indices=X.indices.astype(np.float64)),
+    "floats as indptr": forged(indptr=X.indptr.astype(np.float32)),
+    "booleans as columns": forged(indices=X.indices.astype(np.bool_)),
+    "floats in a csc": forged(format=b"csc", shape=ints([3, 4]), indices=ints([1.5, 0, 2, 1])),
+    "floats in a coo": forged(format=b"coo", row=ints([0.5, 1]), col=ints([0, 0]), data=ints([1.0, 1.0])),
+    "floats as coords of a coo": forged(format=b"coo", coords=np.array([[0.5, 1], [0, 0]]), data=ints([1.0, 1.0])),
     "NaN": forged(data=ints([1, 2, np.nan, 4])),
     "infinity": forged(data=ints([1, 2, np.inf, 4])),
     "beyond float32": forged(data=ints([1, 2, 1e300, 4])),
@@ -389,6 +396,41 @@ def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest
         write_npz(data.take([0]), tmp_path / "X.npz")
     assert names_in(tmp_path) == ["X.npz", "Y.npz"]
     assert_same(read_npz(tmp_path / "X.npz"), data)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_failed_write_leaves_both_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, failing: int
+) -> None:
+    """Whichever matrix it is that cannot be written; nor is `labels.txt` left alone."""
+    path, data = tmp_path / f"X.npz{suffix}", Dataset(X=X, Y=Y)
+    write_npz(data, path)
+    save, calls = sp.save_npz, []
+
+    def save_some(*arguments: Any, **options: Any) -> None:
+        calls.append(arguments)
+        save(*arguments, **options)
+        if len(calls) > failing:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sp, "save_npz", save_some)
+    with pytest.raises(OSError, match="No space"):
+        write_npz(Dataset(X=X[:1], Y=Y[:1], label_names=["ship", "sea"]), path)
+    assert len(calls) == failing + 1
+    assert names_in(tmp_path) == [f"X.npz{suffix}", f"Y.npz{suffix}"]
+    assert_same(read_npz(path), data)
+
+
+def test_features_and_labels_need_two_files(tmp_path: Path) -> None:
+    path, data = tmp_path / "X.npz", Dataset(X=X, Y=Y)
+    write_npz(data, path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.npz").symlink_to(path)
+    for same in (path, tmp_path / "folder" / ".." / "X.npz", tmp_path / "link.npz"):
+        with pytest.raises(ValueError, match="X and Y cannot go to the same file"):
+            write_npz(data.take([0]), path, same)
+    assert_same(read_npz(path), data)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES[1:])

@@ -10,12 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from labelprism import _core, _reference
-from labelprism.data import DataFormatError, Dataset, read_svmlight, read_xc, write_svmlight, write_xc
+from labelprism.data import (
+    DataFormatError,
+    Dataset,
+    load,
+    read_svmlight,
+    read_xc,
+    sparse_text,
+    write_svmlight,
+    write_xc,
+)
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "sparse_text"
 
@@ -70,6 +79,60 @@ def test_features_numbered_from_one(tmp_path: Path) -> None:
         read_svmlight(path, n_features=9)
     assert read_svmlight(path, n_features=9, n_labels=7, zero_based=False).Y.shape == (1, 7)
     assert read_svmlight(path, n_features=9, zero_based=False).n_features == 9
+
+
+def test_booleans_and_counts_of_numpy(tmp_path: Path) -> None:
+    path = write(tmp_path, "0 1:1 3:3\n")
+    for zero_based, expected in ((np.False_, {0: 1, 2: 3}), (np.True_, {1: 1, 3: 3})):
+        data = read_svmlight(path, zero_based=zero_based, n_features=np.int64(6), n_labels=np.uint8(2))  # type: ignore[arg-type]
+        assert data.X is not None
+        assert rows_of(data.X) == [expected]
+        assert (data.n_features, data.n_labels) == (6, 2)
+    largest = read_svmlight(path, zero_based=True, n_features=2**31 - 1, n_labels=2**31 - 1)
+    assert (largest.n_features, largest.n_labels) == (2**31 - 1, 2**31 - 1)
+
+
+@pytest.mark.parametrize("zero_based", [0, 1, "foo", None, "True", 1.0, np.array([True, False])])
+def test_other_numberings_are_refused(tmp_path: Path, zero_based: object) -> None:
+    with pytest.raises(ValueError, match='zero_based must be True, False or "auto"'):
+        read_svmlight(write(tmp_path, "0 1:1\n"), zero_based=zero_based)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [2.5, 3.0, 2**31, 2**63, -1, -3, "9", True, np.nan])
+@pytest.mark.parametrize("name", ["n_features", "n_labels"])
+def test_other_counts_are_refused(tmp_path: Path, name: str, count: object) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a whole number from 0 to 2147483647"):
+        read_svmlight(write(tmp_path, "0 1:1\n"), zero_based=True, **{name: count})  # type: ignore[arg-type]
+
+
+class RecordedBar:
+    """Stands for a progress bar and keeps what it was told."""
+
+    made: list[RecordedBar]
+
+    def __init__(self, total: int | None, *_: object) -> None:
+        self.total, self.done = total, 0
+        self.made.append(self)
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+
+    def __enter__(self) -> RecordedBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_progress_ends_at_the_size_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    path = tmp_path / f"data.txt{suffix}"
+    values = np.random.default_rng(0).random((3000, 50))
+    write_svmlight(Dataset(X=values, Y=np.ones((3000, 1))), path)
+    RecordedBar.made = []
+    monkeypatch.setattr(sparse_text, "ProgressBar", RecordedBar)
+    assert read_svmlight(path).n_rows == 3000
+    assert [(bar.total, bar.done) for bar in RecordedBar.made] == [(path.stat().st_size, path.stat().st_size)]
 
 
 def test_rows_come_out_sorted(tmp_path: Path) -> None:
@@ -233,6 +296,42 @@ def test_svmlight_round_trip(tmp_path_factory: pytest.TempPathFactory, data: Dat
     assert back.X is not None
     assert rows_of(back.X) == rows_of(data.X)
     assert rows_of(back.Y) == rows_of(data.Y)
+
+
+@given(data=datasets(), header=st.booleans(), suffix=st.sampled_from(["", ".gz"]))
+@example(data=Dataset(X=sp.csr_array([[0.0, 0.0, 2.0]]), Y=[[1]]), header=False, suffix="")
+def test_load_gives_columns_back(
+    tmp_path_factory: pytest.TempPathFactory, data: Dataset, header: bool, suffix: str
+) -> None:
+    """Nothing need be said to find every column where it was, whichever features happen to occur."""
+    assert data.X is not None
+    assume(header or not ((np.diff(data.X.indptr) == 0) & (np.diff(data.Y.indptr) == 0)).any())
+    path = tmp_path_factory.mktemp("svmlight") / f"data.txt{suffix}"
+    write_svmlight(data, path, header=header)
+    back = load(path)
+    assert back.X is not None
+    assert (rows_of(back.X), rows_of(back.Y)) == (rows_of(data.X), rows_of(data.Y))
+    assert (back.n_features == data.n_features) if header else (back.n_features <= data.n_features)  # type: ignore[operator]
+
+
+def test_numbering_of_what_is_written(tmp_path: Path) -> None:
+    data, path = Dataset(X=[[0.0, 2.0]], Y=[[1]]), tmp_path / "data.txt"
+    for zero_based, header, expected in (
+        (None, False, "0 2:2\n"),
+        (False, False, "0 2:2\n"),
+        (np.False_, False, "0 2:2\n"),
+        (True, False, "0 1:2\n"),
+        (None, True, "1 2 1\n0 1:2\n"),
+        (True, True, "1 2 1\n0 1:2\n"),
+    ):
+        write_svmlight(data, path, zero_based=zero_based, header=header)  # type: ignore[arg-type]
+        assert path.read_text() == expected
+    for wrong in (False, np.False_):
+        with pytest.raises(ValueError, match="zero_based=False does not go with header=True"):
+            write_svmlight(data, path, zero_based=wrong, header=True)  # type: ignore[arg-type]
+    for unknown in (0, 1, "auto", "foo"):
+        with pytest.raises(ValueError, match="zero_based must be True, False or None"):
+            write_svmlight(data, path, zero_based=unknown)  # type: ignore[arg-type]
 
 
 def test_writing_needs_features(tmp_path: Path) -> None:

@@ -205,11 +205,23 @@ def test_bad_texts(texts: object, message: str) -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"n_bits": 0}, {"n_bits": 31}, {"analyzer": "letter"}, {"ngram_range": (2, 1)}, {"n_hashes": 3}, {"n_jobs": 0}],
+    [
+        *({"n_bits": value} for value in (0, 31, 20.0, "a", None, True)),
+        *({"ngram_range": value} for value in ((2, 1), (0, 1), 3, (1, 2.0), (1, 2, 3), "ab", None, (1, 2**40))),
+        *({"min_word_length": value} for value in (0, -1, 1.5, "a", None, 2**40)),
+        *({"n_hashes": value} for value in (3, 1.0, True)),
+        {"analyzer": "letter"},
+        {"n_jobs": 0},
+    ],
 )
 def test_bad_parameters(parameters: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(parameters))):
         TextHasher(**parameters).fit_transform(["a"])  # type: ignore[arg-type]
+
+
+def test_parameters_of_numpy() -> None:
+    hasher = TextHasher(np.int64(12), ngram_range=np.array([1, 2]), min_word_length=np.uint8(1))  # type: ignore[arg-type]
+    assert rows_of(hasher.fit_transform(TEXTS)) == rows_of(TextHasher(12).fit_transform(TEXTS))
 
 
 def test_no_texts_and_empty_texts() -> None:

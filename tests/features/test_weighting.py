@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -84,3 +86,28 @@ def test_fourier_features_of_sparse_and_dense_input_agree_and_threads_do_not_mat
 def test_bad_parameters(parameters: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(parameters))):
         RandomFourierFeatures(**parameters).fit(np.ones((2, 2)))  # type: ignore[arg-type]
+
+
+def with_repeats(form: Any) -> Any:
+    """[[4, 4], [0, 2]] as (0, 0) = 1, (0, 0) = 3, (0, 1) = 4, and the rest with a stored zero."""
+    if form is sp.csr_array:
+        return form((np.array([1.0, 3, 4, 0, 2]), np.array([0, 0, 1, 0, 1]), np.array([0, 3, 5])), shape=(2, 2))
+    if form is sp.csc_array:
+        return form((np.array([1.0, 3, 0, 4, 2]), np.array([0, 0, 1, 0, 1]), np.array([0, 3, 5])), shape=(2, 2))
+    return form((np.array([1.0, 3, 4, 0, 2]), (np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 0, 1]))), shape=(2, 2))
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, sp.coo_array])
+@pytest.mark.parametrize("weights", [HellingerMap(), Tfidf(), Tfidf(sublinear_tf=False, norm=None)])
+def test_repeated_entries_are_summed_and_stored_zeros_are_nothing(weights: Any, form: Any) -> None:
+    X = with_repeats(form)
+    before = X.data.copy()
+    expected = weights.fit_transform(X.toarray())
+    expected = expected.toarray() if sp.issparse(expected) else expected
+    np.testing.assert_allclose(weights.fit_transform(X).toarray(), expected, rtol=1e-12)
+    np.testing.assert_array_equal(X.data, before)
+
+
+def test_counts_that_cancel_are_nothing() -> None:
+    X = sp.csr_array((np.array([1.0, -1, 2]), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    np.testing.assert_array_equal(Tfidf().fit_transform(X).toarray(), [[0, 1]])

@@ -14,8 +14,8 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
+NUL_FOUND = "the line holds a NUL character: a UTF-8 text file is expected, not a binary or UTF-16 one"
+"""What to say of a line of text that holds a NUL character."""
+
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 """The endings of file names that `writing` compresses for."""
 
@@ -40,7 +43,7 @@ _ZSTD_LEVEL = 6
 
 
 @contextmanager
-def reading(path: StrPath) -> Iterator[io.BufferedReader]:
+def reading(path: StrPath, advance: Callable[[int], object] | None = None) -> Iterator[io.BufferedReader]:
     """Open a file as a stream of its decompressed bytes.
 
     Gzip, xz and zstd are recognised by the first bytes of the file, whatever its name.
@@ -49,6 +52,9 @@ def reading(path: StrPath) -> Iterator[io.BufferedReader]:
     ----------
     path : path-like
         The file.
+    advance : callable, optional
+        Told how many bytes were taken from the file itself, before they are decompressed. Where the stream is read
+        piece by piece to its end, this adds up to the size of the file.
 
     Raises
     ------
@@ -59,7 +65,7 @@ def reading(path: StrPath) -> Iterator[io.BufferedReader]:
     """
     path = Path(path)
     _refuse_directory(path)
-    with path.open("rb") as file:
+    with _opened(path, advance) as file:
         opened = _decompressor(file)
         if opened is None:
             yield file
@@ -83,7 +89,36 @@ def writing(path: StrPath) -> Iterator[io.BufferedWriter]:
     path : path-like
         The file. A symbolic link is kept, and the file it points to is replaced.
     """
-    path = Path(path)
+    with writing_together(path) as (stream,):
+        yield stream
+
+
+@contextmanager
+def writing_together(*paths: StrPath) -> Iterator[tuple[io.BufferedWriter, ...]]:
+    """Open files that belong together for writing: as `writing`, but all of them are replaced, or none.
+
+    No target is replaced before all the new files are complete and on the disk.
+
+    Parameters
+    ----------
+    *paths : path-like
+        The files, each another one.
+    """
+    target_of: dict[Path, Path] = {}
+    try:
+        with ExitStack() as streams:
+            yield tuple([streams.enter_context(_filling(Path(path), target_of)) for path in paths])
+        for temporary, target in target_of.items():
+            temporary.replace(target)
+    except BaseException:
+        for temporary in target_of:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _filling(path: Path, target_of: dict[Path, Path]) -> Iterator[io.BufferedWriter]:
+    """Open the temporary file that is to replace `path`, and note it in `target_of`."""
     _refuse_directory(path)
     if path.exists() and not path.is_file():
         # A pipe or a device such as /dev/stdout takes bytes but must never be replaced by a file.
@@ -94,18 +129,14 @@ def writing(path: StrPath) -> Iterator[io.BufferedWriter]:
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the folder to write this file into does not exist", str(path))
     temporary = target.with_name(f".labelprism-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            with _compressing(file, path.suffix) as stream:
-                yield stream
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    target_of[temporary] = target
+    with temporary.open("xb") as file:
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        with _compressing(file, path.suffix) as stream:
+            yield stream
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
@@ -130,7 +161,7 @@ def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
             for raw in stream:
                 number += 1
                 if number == 1:
-                    raw = _without_byte_order_mark(raw, path)
+                    raw = without_byte_order_mark(raw, path)
                 yield number, _decoded(raw, number, path)
                 bar.advance()
     except DataFormatError as error:
@@ -145,6 +176,23 @@ def _refuse_directory(path: Path) -> None:
 
 
 # ---------------------------------------------------------------- decompression
+
+
+def _opened(path: Path, advance: Callable[[int], object] | None) -> io.BufferedReader:
+    return path.open("rb") if advance is None else io.BufferedReader(_Watched(path, advance), _BUFFER_BYTES)
+
+
+class _Watched(io.FileIO):
+    """A file that tells how many bytes were taken from it."""
+
+    def __init__(self, path: Path, advance: Callable[[int], object]) -> None:
+        super().__init__(path, "rb")
+        self._advance = advance
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = super().readinto(buffer) or 0
+        self._advance(count)
+        return count
 
 
 Faults = tuple[type[Exception], ...]
@@ -262,7 +310,16 @@ def _import_zstd() -> Any:
 # ---------------------------------------------------------------- text
 
 
-def _without_byte_order_mark(raw: bytes, path: StrPath) -> bytes:
+def without_byte_order_mark(raw: bytes, path: StrPath) -> bytes:
+    """Return the first bytes of a text file without the mark of UTF-8, made sure that they have none of UTF-16.
+
+    Parameters
+    ----------
+    raw : bytes
+        What the file begins with.
+    path : path-like
+        The file, for the error message.
+    """
     if raw.startswith(_UTF16_BOMS):
         message = "the file is UTF-16, but UTF-8 is expected; convert it, as with iconv -f UTF-16 -t UTF-8"
         raise DataFormatError(message, path, 1, _shown(raw[:2]))
@@ -279,8 +336,7 @@ def _decoded(raw: bytes, number: int, path: StrPath) -> str:
         )
         raise DataFormatError(message, path, number, _shown(raw[error.start : error.end])) from error
     if "\0" in line:
-        message = "the line holds a NUL character: a UTF-8 text file is expected, not a binary or UTF-16 one"
-        raise DataFormatError(message, path, number, line)
+        raise DataFormatError(NUL_FOUND, path, number, line)
     if line.endswith("\n"):
         return line[:-2] if line.endswith("\r\n") else line[:-1]
     return line

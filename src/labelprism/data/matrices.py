@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib import format as npy_format
 
 from labelprism._arrays import as_label_matrix, is_sparse
 from labelprism.data.dataset import Dataset, as_features
-from labelprism.data.files import COMPRESSED_SUFFIXES, StrPath, reading, text_lines, writing
+from labelprism.data.files import COMPRESSED_SUFFIXES, StrPath, reading, text_lines, writing_together
 from labelprism.errors import DataFormatError
 
 LABEL_NAMES_FILE = "labels.txt"
@@ -27,6 +29,7 @@ LABEL_NAMES_FILE = "labels.txt"
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _NPY_MAGIC = b"\x93NUMPY"
+_INDEX_ARRAYS = ("indices", "indptr", "row", "col", "coords")
 
 
 def read_npz(path: StrPath, labels_path: StrPath | None = None) -> Dataset:
@@ -69,7 +72,8 @@ def read_npz(path: StrPath, labels_path: StrPath | None = None) -> Dataset:
 def write_npz(dataset: Dataset, path: StrPath, labels_path: StrPath | None = None) -> None:
     """Write features and labels as two matrix files, so that `read_npz` reads them; texts are not written.
 
-    Label names go to a file `labels.txt` beside `X`, which the parts of a data set (training, test) share.
+    Label names go to a file `labels.txt` beside `X`, which the parts of a data set (training, test) share. Old files
+    are replaced only once all the new ones are complete.
 
     Parameters
     ----------
@@ -79,7 +83,7 @@ def write_npz(dataset: Dataset, path: StrPath, labels_path: StrPath | None = Non
         Where `X` goes: a name in `.npz` when it is sparse, in `.npy` when it is dense; with `.gz`, `.xz` or `.zst`
         after it, the file is compressed as a whole.
     labels_path : path-like, optional
-        Where `Y` goes, a name in `.npz`; when left out, as in `read_npz`.
+        Where `Y` goes, another file than `X`, with a name in `.npz`; when left out, as in `read_npz`.
 
     Raises
     ------
@@ -93,14 +97,15 @@ def write_npz(dataset: Dataset, path: StrPath, labels_path: StrPath | None = Non
     _check_ending(path, ".npz" if is_sparse(X) else ".npy", "a sparse X" if is_sparse(X) else "a dense X")
     labels_path = _labels_path_of(path) if labels_path is None else Path(labels_path)
     _check_ending(labels_path, ".npz", "Y")
-    if dataset.label_names is not None:
-        _write_names(dataset.label_names, path.with_name(LABEL_NAMES_FILE))
-    if is_sparse(X):
-        _write_sparse(X, path)
-    else:
-        with writing(path) as stream:
-            np.save(stream, X, allow_pickle=False)
-    _write_sparse(dataset.Y, labels_path)
+    if labels_path.resolve() == path.resolve():
+        raise ValueError(f"X and Y cannot go to the same file, {path}; give another labels_path")
+    names_path = path.with_name(LABEL_NAMES_FILE)
+    names = None if dataset.label_names is None else _names_to_write(dataset.label_names, names_path)
+    with writing_together(path, labels_path, *([] if names is None else [names_path])) as streams:
+        _write_matrix(X, streams[0], path)
+        _write_matrix(dataset.Y, streams[1], labels_path)
+        if names is not None:
+            streams[2].write(names)
 
 
 def _labels_path_of(path: Path) -> Path:
@@ -141,10 +146,26 @@ def _read_matrix(path: Path) -> Any:
         magic = file.read(len(_NPY_MAGIC))
         file.seek(0)
         if magic.startswith(_ZIP_MAGIC):
+            _refuse_fractional_indices(file)
             return _in_bounds(sp.load_npz(file))
         if magic == _NPY_MAGIC:
             return np.load(file, allow_pickle=False)
     raise DataFormatError("a matrix file is expected, sparse (.npz) or dense (.npy); this is neither", path)
+
+
+def _refuse_fractional_indices(file: Any) -> None:
+    """Refuse a sparse matrix whose index arrays do not hold integers, and rewind: scipy would cut off the fractions."""
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if name.removesuffix(".npy") not in _INDEX_ARRAYS:
+                continue
+            with archive.open(name) as member:
+                is_short = npy_format.read_magic(member) == (1, 0)
+                header = npy_format.read_array_header_1_0 if is_short else npy_format.read_array_header_2_0
+                _, _, dtype = header(member)
+            if dtype.kind not in "iu":
+                raise ValueError(f"the array {name!r} must hold integers, got values of type {dtype}")
+    file.seek(0)
 
 
 def _in_bounds(matrix: Any) -> Any:
@@ -183,13 +204,16 @@ def _without_ids(lines: list[str]) -> list[str]:
 # ---------------------------------------------------------------- writing
 
 
-def _write_sparse(matrix: sp.csr_array, path: Path) -> None:
-    with writing(path) as stream:
+def _write_matrix(matrix: Any, stream: io.BufferedWriter, path: Path) -> None:
+    if is_sparse(matrix):
         # Compressing what is compressed already costs time and gains nothing.
         sp.save_npz(stream, matrix, compressed=path.suffix not in COMPRESSED_SUFFIXES)
+    else:
+        np.save(stream, matrix, allow_pickle=False)
 
 
-def _write_names(names: Sequence[str], path: Path) -> None:
+def _names_to_write(names: Sequence[str], path: Path) -> bytes | None:
+    """Return what `path` has to hold; None if it is there already and has these names."""
     for name in names:
         if any(character in name for character in "\t\n\r\0") or (name == names[0] and name.startswith("\ufeff")):
             raise ValueError(f"the label name {name!r} holds a character that {LABEL_NAMES_FILE} cannot hold")
@@ -198,11 +222,11 @@ def _write_names(names: Sequence[str], path: Path) -> None:
     except UnicodeEncodeError as error:
         raise ValueError(f"a label name holds half of a surrogate pair, which UTF-8 cannot hold: {error}") from error
     if not path.exists():
-        with writing(path) as stream:
-            stream.write(content)
-    elif _without_ids([line for _, line in text_lines(path)]) != list(names):
+        return content
+    if _without_ids([line for _, line in text_lines(path)]) != list(names):
         message = "this file has other label names than the data set; delete it, or write into another folder"
         raise FileExistsError(errno.EEXIST, message, str(path))
+    return None
 
 
 def _check_ending(path: Path, ending: str, what: str) -> None:

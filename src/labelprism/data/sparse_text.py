@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import as_csr, csr_parts
+from labelprism._arrays import MAX_COLUMNS, as_csr, check_whole, csr_parts
 from labelprism._progress import ProgressBar
 from labelprism.data.dataset import Dataset
 from labelprism.data.files import StrPath, reading, writing
@@ -64,10 +64,12 @@ def read_svmlight(
         The file. `#` starts a comment; without a header blank lines are skipped.
     zero_based : bool or "auto"
         Whether features are numbered from 0. "auto" takes them as numbered from 1 when there is no header and no
-        feature 0. A test set may lack feature 0 by chance, so say which it is when giving `n_features`.
+        feature 0. A file may number from 0 and lack feature 0 by chance, and then "auto" shifts its columns by one: for
+        a file without a header that was written with `zero_based=True`, say so here too. With `n_features` a guess is
+        refused.
     n_features, n_labels : int, optional
         The shapes of the training set, for a test set that must have the same columns; larger numbers in the file are
-        errors then. Otherwise the header tells, or the largest number in the file.
+        errors then. From 0 to 2**31 - 1. Otherwise the header tells, or the largest number in the file.
 
     Returns
     -------
@@ -79,19 +81,21 @@ def read_svmlight(
     DataFormatError
         With the file, line and token, when a line is malformed.
     """
-    if zero_based == "auto" and n_features is not None:
+    guess = isinstance(zero_based, str) and zero_based == "auto"
+    if not guess and not isinstance(zero_based, (bool, np.bool_)):
+        raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}')
+    if guess and n_features is not None:
         raise ValueError("n_features was given, so zero_based must be True or False: a guess could shift the columns")
-    first_feature = 1 if zero_based is False else 0
     parser = _core.SparseTextParser(
-        first_feature=first_feature,
-        n_features=-1 if n_features is None else n_features,
-        n_labels=-1 if n_labels is None else n_labels,
+        first_feature=0 if zero_based else 1,
+        n_features=_column_count("n_features", n_features),
+        n_labels=_column_count("n_labels", n_labels),
     )
     _parse(parser, path)
     if parser.n_rows == 0 and not parser.had_header:
         raise DataFormatError("the file holds no rows", path)
-    guess_one = zero_based == "auto" and not parser.had_header and parser.smallest_feature > 0
-    return _dataset(parser, first_feature=1 if guess_one else 0)
+    from_one = guess and not parser.had_header and parser.smallest_feature > 0
+    return _dataset(parser, first_feature=1 if from_one else 0)
 
 
 def write_xc(dataset: Dataset, path: StrPath) -> None:
@@ -105,11 +109,14 @@ def write_xc(dataset: Dataset, path: StrPath) -> None:
     path : path-like
         The file; replaced only once the new one is complete.
     """
-    write_svmlight(dataset, path, zero_based=True, header=True)
+    write_svmlight(dataset, path, header=True)
 
 
-def write_svmlight(dataset: Dataset, path: StrPath, *, zero_based: bool = True, header: bool = False) -> None:
+def write_svmlight(dataset: Dataset, path: StrPath, *, zero_based: bool | None = None, header: bool = False) -> None:
     """Write a data set as multilabel svmlight text.
+
+    `load` and `read_svmlight` give the columns back where they were, but for empty ones at the end when there is no
+    header.
 
     Parameters
     ----------
@@ -117,14 +124,17 @@ def write_svmlight(dataset: Dataset, path: StrPath, *, zero_based: bool = True, 
         Its `X` and `Y` are written.
     path : path-like
         The file; replaced only once the new one is complete. Compressed if the name ends in .gz, .xz or .zst.
-    zero_based : bool
-        Whether features are numbered from 0.
+    zero_based : bool, optional
+        Whether features are numbered from 0; when left out, from 0 with a header and from 1 without, as svmlight and
+        libsvm do. A header always means 0. Without one, a file numbered from 0 must also be read with
+        `zero_based=True`: a reader that guesses shifts the columns where feature 0 does not occur.
     header : bool
         Whether the first line says `rows features labels`. Without it a row that has neither labels nor features would
         be a blank line, which readers skip, and is refused.
     """
     if dataset.X is None:
         raise ValueError("the data set has no X; make features of its texts first, or write TSV or JSONL")
+    first_feature = _first_feature_to_write(zero_based, header)
     X, Y = as_csr(dataset.X), dataset.Y
     if not header:
         _refuse_empty_rows(X, Y)
@@ -134,8 +144,26 @@ def write_svmlight(dataset: Dataset, path: StrPath, *, zero_based: bool = True, 
         for begin in range(0, X.shape[0], _ROWS_PER_PIECE):
             rows = slice(begin, begin + _ROWS_PER_PIECE)
             x, y = csr_parts(X[rows]), csr_parts(Y[rows])
-            stream.write(_core.format_sparse_text(y.indptr, y.indices, *x, 0 if zero_based else 1))
+            stream.write(_core.format_sparse_text(y.indptr, y.indices, *x, first_feature))
             bar.advance(x.indptr.size - 1)
+
+
+def _column_count(name: str, count: int | None) -> int:
+    """Return the number of columns as the parser takes it: -1 for unknown."""
+    if count is None:
+        return -1
+    check_whole(name, count, 0, MAX_COLUMNS)
+    return int(count)
+
+
+def _first_feature_to_write(zero_based: bool | None, header: bool) -> int:
+    if zero_based is None:
+        return 0 if header else 1
+    if not isinstance(zero_based, (bool, np.bool_)):
+        raise ValueError(f"zero_based must be True, False or None, got {zero_based!r}")
+    if header and not zero_based:
+        raise ValueError("zero_based=False does not go with header=True: a header means numbers from 0; leave out one")
+    return 0 if zero_based else 1
 
 
 def _refuse_empty_rows(X: sp.csr_array, Y: sp.csr_array) -> None:
@@ -147,13 +175,13 @@ def _refuse_empty_rows(X: sp.csr_array, Y: sp.csr_array) -> None:
 def _parse(parser: _core.SparseTextParser, path: StrPath) -> None:
     buffer = bytearray(_PIECE_BYTES)
     piece = np.frombuffer(buffer, np.uint8)
-    size = Path(path).stat().st_size
+    size = Path(path).stat().st_size or None  # a pipe has none
     try:
-        with reading(path) as stream, ProgressBar(size, f"reading {os.fspath(path)}", "B") as bar:
+        # The bar follows the file as it lies on the disk, because only that has a known size.
+        with ProgressBar(size, f"reading {os.fspath(path)}", "B") as bar, reading(path, bar.advance) as stream:
             while count := stream.readinto1(buffer):  # as much as there is before any damage
                 if not parser.feed(piece[:count]):
                     break
-                bar.advance(count)
     except DataFormatError as error:  # a damaged compressed file
         raise DataFormatError(error.message, path, parser.line + 1) from error
     if not parser.finish():

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from labelprism._arrays import MAX_COLUMNS
+from labelprism._arrays import MAX_COLUMNS, check_whole
 from labelprism._progress import ProgressBar
 from labelprism.data.dataset import Dataset, as_label_names
 from labelprism.data.files import StrPath, text_lines, writing
@@ -56,7 +56,7 @@ def read_tsv(
         What to do with a name that is not in `label_names`. An id beyond them is always an error.
     n_labels : int, optional
         For ids without names, the number of columns; for a test set give that of the training set. A larger id is an
-        error then.
+        error then. `Y` has so many columns also where no row has a label.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def read_tsv(
     _check_separator(label_sep)
     if label_kind not in ("name", "id"):
         raise ValueError(f'label_kind must be "name" or "id", got {label_kind!r}')
-    rows = _LabelRows(label_names, unknown_labels, n_labels)
+    rows = _LabelRows(label_names, unknown_labels, n_labels, "id" if label_kind == "id" else None)
     texts: list[str] = []
     for number, text, field in _tsv_rows(path):
         texts.append(text)
@@ -106,7 +106,7 @@ def read_jsonl(
     labels_key : str, optional
         The key of the labels; when left out, "labels", or else "subjects".
     label_sep : str, optional
-        What separates the labels where they are one string; "," when left out.
+        What separates the labels where they are one string, as in `read_tsv`.
     label_names, unknown_labels, n_labels
         As in `read_tsv`.
 
@@ -124,7 +124,7 @@ def read_jsonl(
         try:
             record = _json_object(line)
             texts.append(_json_text(record, text_key))
-            labels = _json_labels(record, labels_key, "," if label_sep is None else label_sep)
+            labels = _json_labels(record, labels_key, label_sep)
             if "\\ud" in line or "\\uD" in line:  # the only way to a lone surrogate, and a rare one
                 _refuse_surrogates([texts[-1], *labels])
             rows.add(labels)
@@ -140,13 +140,24 @@ def read_jsonl(
 
 
 class _LabelRows:
-    """Gathers the labels of one row after the other, in the flat arrays of a CSR matrix."""
+    """Gathers the labels of one row after the other, in the flat arrays of a CSR matrix.
 
-    def __init__(self, label_names: Sequence[str] | None, unknown_labels: UnknownLabels, n_labels: int | None) -> None:
+    The first label decides whether they are names or ids, unless `kind` says it.
+    """
+
+    def __init__(
+        self,
+        label_names: Sequence[str] | None,
+        unknown_labels: UnknownLabels,
+        n_labels: int | None,
+        kind: Literal["name", "id"] | None = None,
+    ) -> None:
         if unknown_labels not in ("error", "ignore"):
             raise ValueError(f'unknown_labels must be "error" or "ignore", got {unknown_labels!r}')
-        if n_labels is not None and (label_names is not None or not 0 < n_labels <= MAX_COLUMNS):
-            raise ValueError("n_labels must be a positive number, and goes without label_names, which tell it")
+        if n_labels is not None:
+            check_whole("n_labels", n_labels, 1, MAX_COLUMNS)
+            if label_names is not None:
+                raise ValueError("n_labels must be left out where label_names are given, which tell it")
         self._n_labels = n_labels
         self._label_names = None if label_names is None else as_label_names(label_names)
         self._ignore_unknown = unknown_labels == "ignore" and label_names is not None
@@ -155,7 +166,7 @@ class _LabelRows:
             self._column_of = defaultdict(itertools.count().__next__)  # a new name gets the next column
         else:
             self._column_of = {name: column for column, name in enumerate(self._label_names)}
-        self._kind: Literal["name", "id"] | None = None
+        self._kind = kind
         self._max_id = -1
         self._indices = array("i")
         self._indptr = array("q", [0])
@@ -199,7 +210,7 @@ class _LabelRows:
         """
         indices = np.array(self._indices, dtype=np.int32)
         names: Sequence[str] | None = self._label_names
-        if names is None and self._kind != "id":
+        if names is None and self._kind != "id" and self._n_labels is None:
             names = sorted(self._column_of)
             new_column = np.empty(len(names), dtype=np.int32)
             new_column[[self._column_of[name] for name in names]] = np.arange(len(names))
@@ -310,7 +321,7 @@ def _json_text(record: dict[str, Any], key: str) -> str:
     return text
 
 
-def _json_labels(record: dict[str, Any], key: str | None, label_sep: str) -> list[Any]:
+def _json_labels(record: dict[str, Any], key: str | None, label_sep: str | None) -> list[Any]:
     """Return the labels of a record, each a name or an id."""
     if key is None:
         key = "labels" if "labels" in record or "subjects" not in record else "subjects"
@@ -465,5 +476,7 @@ def _encoded(line: str, row: int) -> bytes:
 
 
 def _check_separator(label_sep: str | None) -> None:
-    if label_sep is not None and (not label_sep or any(character in label_sep for character in "\t\n\r\0")):
+    if label_sep is None:
+        return
+    if not isinstance(label_sep, str) or not label_sep or any(character in label_sep for character in "\t\n\r\0"):
         raise ValueError(f"label_sep must be a text without TAB, line break or NUL, got {label_sep!r}")

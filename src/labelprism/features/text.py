@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
-from labelprism._arrays import Int64
+from labelprism._arrays import Int64, check_whole
 from labelprism._progress import ProgressBar
 from labelprism._threads import thread_count
 
 _TEXTS_PER_BATCH = 16_384
 _MAX_BITS = 30
+_MAX_INT = 2**31 - 1
 
 
 class TextHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -187,18 +188,14 @@ class TextHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self) -> _core.HashOptions:
         """Check the parameters and return them as the native core takes them."""
-        if not 1 <= self.n_bits <= _MAX_BITS:
-            raise ValueError(f"n_bits must be from 1 to {_MAX_BITS}, got {self.n_bits}")
+        check_whole("n_bits", self.n_bits, 1, _MAX_BITS)
         if self.analyzer not in ("word", "char", "char_wb"):
             raise ValueError(f"analyzer must be 'word', 'char' or 'char_wb', got {self.analyzer!r}")
-        shortest, longest = self.ngram_range
-        if not 1 <= shortest <= longest:
-            raise ValueError(f"ngram_range must be (n, m) with 1 <= n <= m, got {self.ngram_range}")
-        if self.n_hashes not in (1, 2):
-            raise ValueError(f"n_hashes must be 1 or 2, got {self.n_hashes}")
+        check_whole("n_hashes", self.n_hashes, 1, 2)
+        check_whole("min_word_length", self.min_word_length, 1, _MAX_INT)
         return _core.HashOptions(
             self.analyzer,
-            (shortest, longest),
+            _checked_range(self.ngram_range),
             self.n_bits,
             self.n_hashes,
             bool(self.signed),
@@ -220,6 +217,17 @@ class TextHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     encoded[row] = _normalised(batch[row], self.lowercase).encode()
                 yield _joined(encoded)
                 bar.advance(len(batch))
+
+
+def _checked_range(ngram_range: Any) -> tuple[int, int]:
+    try:
+        shortest, longest = ngram_range
+        check_whole("n", shortest, 1, _MAX_INT)
+        check_whole("m", longest, shortest, _MAX_INT)
+    except (TypeError, ValueError) as error:
+        message = f"ngram_range must be (n, m) with whole numbers 1 <= n <= m, got {ngram_range!r}"
+        raise ValueError(message) from error
+    return shortest, longest
 
 
 def _encoded(batch: list[str], first_row: int) -> list[bytes]:

@@ -44,6 +44,7 @@ class HellingerMap(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         if sp.issparse(X):
+            X = _summed(X)
             row_of_entry = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
             sums = np.bincount(row_of_entry, weights=np.abs(X.data), minlength=X.shape[0])  # in float64
             values = X.data / np.where(sums > 0, sums, 1)[row_of_entry]
@@ -99,6 +100,8 @@ class Tfidf(TfidfTransformer):  # type: ignore[misc]
             Counts; see `transform`.
         y : ignored
         """
+        if sp.issparse(X):
+            X = _without_zeros(X.tocsr())
         self._refuse_negative(X)
         super().fit(X, y)
         return self
@@ -119,11 +122,13 @@ class Tfidf(TfidfTransformer):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], copy=copy, reset=False)
+        if sp.issparse(X):
+            X = _without_zeros(X)
         self._refuse_negative(X)
         return super().transform(X, copy=False)
 
     def _refuse_negative(self, X: Any) -> None:
-        stored = X.tocsr().data if sp.issparse(X) else np.asarray(X)
+        stored = X.data if sp.issparse(X) else np.asarray(X)
         if self.sublinear_tf and stored.size and np.issubdtype(stored.dtype, np.number) and np.min(stored) < 0:
             raise ValueError("Negative values in data passed to Tfidf: log(tf) needs counts; use sublinear_tf=False")
 
@@ -131,3 +136,20 @@ class Tfidf(TfidfTransformer):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.sublinear_tf
         return tags
+
+
+def _summed(X: Any) -> Any:
+    """Return a CSR matrix whose repeated entries are summed: `X` itself, or a copy where there may be some."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _without_zeros(X: Any) -> Any:
+    """Return a CSR matrix without repeated entries and stored zeros, which would count as occurrences."""
+    X = _summed(X)
+    if not X.data.all():
+        X = X.copy()
+        X.eliminate_zeros()
+    return X

@@ -5,6 +5,7 @@ For every true label the first rank that predicts it is found; the metrics then 
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -246,3 +247,7 @@ def check_positive(name: str, value: int) -> None:
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, Real)

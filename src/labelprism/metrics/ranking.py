@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from labelprism.metrics._matching import (
     checked_truth,
     divide,
     gains_of,
+    is_number,
     match,
     pairs_from_ids,
     ranked_pairs,
@@ -109,8 +110,8 @@ def inverse_propensity(Y_train: Any, A: float = 0.55, B: float = 1.5) -> Float64
     -------
     float64 array of shape (c,)
     """
-    if not (0 <= A < np.inf and 0 < B < np.inf):
-        raise ValueError(f"A must be at least 0 and B above 0, both finite; got A={A}, B={B}")
+    if not (is_number(A) and is_number(B) and 0 <= A < np.inf and 0 < B < np.inf):
+        raise ValueError(f"A must be at least 0 and B above 0, both finite numbers; got A={A!r}, B={B!r}")
     Y = as_label_matrix(Y_train, "Y_train")
     n, c = Y.shape
     if n < 3:
@@ -201,6 +202,8 @@ def evaluate(
         "P@k", "nDCG@k", "recall@k" and "coverage@k", with `Y_train` also "PSP@k" and "PSnDCG@k",
         for each k in `ks`.
     """
+    if not isinstance(ks, Iterable):
+        raise ValueError(f"ks must be a sequence, such as ks=(1, 3, 5); got {ks!r}")
     ks = tuple(ks)
     if not ks:
         raise ValueError("ks is empty; name at least one k, such as ks=(1, 3, 5)")
@@ -264,7 +267,7 @@ def bootstrap_difference(
         Seed of the resampling.
     """
     check_positive("n_resamples", n_resamples)
-    if not 0 < confidence < 1:
+    if not is_number(confidence) or not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence!r}")
     numerator_a, denominator = row_parts(metric, Y_true, predicted_a, k, inverse_propensity, "predicted_a")
     # The denominator depends on the true labels alone, so that both systems share it.

@@ -1,3 +1,5 @@
+"""The metrics of rankings, against the oracle, against the shared peer file and by hand."""
+
 from __future__ import annotations
 
 import math
@@ -5,18 +7,27 @@ import runpy
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
-from hypothesis import strategies as st
+from metric_oracle import (
+    EXACT,
+    IDS_SMALL,
+    Y_SMALL,
+    Case,
+    cases,
+    oracle_coverage,
+    oracle_f1,
+    oracle_filter_recall,
+    oracle_metric,
+    oracle_ranking,
+    ratio_metrics,
+)
 
 from labelprism.metrics import (
-    BootstrapInterval,
-    balance,
-    bootstrap_difference,
     coverage_at_k,
     evaluate,
     f1_at_k,
@@ -26,154 +37,10 @@ from labelprism.metrics import (
     precision_at_k,
     psndcg_at_k,
     psp_at_k,
-    purity,
     recall_at_k,
 )
 
-EXACT = {"rel": 0, "abs": 1e-9, "nan_ok": True}
-PEER_FILE = Path(__file__).resolve().parents[2] / "shared" / "peers" / "xmetrics.py"
-
-
-# ---- A slow, plain oracle: lists and sets only ----
-
-
-def oracle_hits(truth: set[int], ranking: list[int], k: int) -> list[tuple[int, int]]:
-    """The (rank from 1, label) pairs of the hits; a repeated label counts at its first rank."""
-    seen: set[int] = set()
-    hits = []
-    for rank, label in enumerate(ranking[:k], start=1):
-        if label in truth and label not in seen:
-            hits.append((rank, label))
-        seen.add(label)
-    return hits
-
-
-def oracle_dcg(gains_at_rank: list[tuple[int, float]]) -> float:
-    return sum(gain / math.log2(rank + 1) for rank, gain in gains_at_rank)
-
-
-def quotient(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator else float("nan")
-
-
-def oracle_parts(
-    metric: str, truths: list[set[int]], rankings: list[list[int]], k: int, weights: list[float]
-) -> list[tuple[float, float]]:
-    """Numerator and denominator of every row."""
-    parts = []
-    for truth, ranking in zip(truths, rankings, strict=True):
-        hits = oracle_hits(truth, ranking, k)
-        best = list(enumerate(sorted((weights[label] for label in truth), reverse=True)[:k], start=1))
-        if metric == "precision":
-            part = (len(hits), k)
-        elif metric == "recall":
-            part = (len(hits) / len(truth), 1) if truth else (0, 0)
-        elif metric == "ndcg":
-            ideal = oracle_dcg([(rank, 1) for rank, _ in best])
-            part = (oracle_dcg([(rank, 1) for rank, _ in hits]) / ideal if truth else 0, 1)
-        elif metric == "psp":
-            part = (sum(weights[label] for _, label in hits), sum(weight for _, weight in best))
-        else:
-            part = (oracle_dcg([(rank, weights[label]) for rank, label in hits]), oracle_dcg(best))
-        parts.append((float(part[0]), float(part[1])))
-    return parts
-
-
-def oracle_metric(
-    metric: str, truths: list[set[int]], rankings: list[list[int]], k: int, weights: list[float]
-) -> float:
-    parts = oracle_parts(metric, truths, rankings, k, weights)
-    return quotient(sum(a for a, _ in parts), sum(b for _, b in parts))
-
-
-def oracle_coverage(truths: list[set[int]], rankings: list[list[int]], k: int) -> float:
-    occurring = set().union(*truths)
-    found = set().union(*(truth & set(ranking[:k]) for truth, ranking in zip(truths, rankings, strict=True)))
-    return quotient(len(found), len(occurring))
-
-
-def oracle_f1(truths: list[set[int]], rankings: list[list[int]], k: int, average: str) -> float:
-    predicted = [set(ranking[:k]) - {-1} for ranking in rankings]
-    hits, total = {}, {}
-    for label in set().union(*truths, *predicted):
-        hits[label] = sum(label in t and label in p for t, p in zip(truths, predicted, strict=True))
-        total[label] = sum((label in t) + (label in p) for t, p in zip(truths, predicted, strict=True))
-    if average == "micro":
-        return quotient(2 * sum(hits.values()), sum(total.values()))
-    return quotient(sum(2 * hits[label] / total[label] for label in total), len(total))
-
-
-def oracle_filter_recall(truths: list[set[int]], candidates: list[list[int]]) -> float:
-    shares = [len(t & set(row)) / len(t) for t, row in zip(truths, candidates, strict=True) if t]
-    return quotient(sum(shares), len(shares))
-
-
-def oracle_ranking(scores: dict[int, float]) -> list[int]:
-    return sorted(scores, key=lambda label: (-scores[label], label))
-
-
-# ---- Random cases ----
-
-
-class Case(NamedTuple):
-    truths: list[set[int]]
-    rankings: list[list[int]]
-    """Rows of one length, with -1 and with repeated labels."""
-    scores: list[dict[int, float]]
-    """Stored scores of each row, with ties, zeros and negative ones."""
-    weights: list[float]
-    k: int
-
-    @property
-    def n_labels(self) -> int:
-        return len(self.weights)
-
-    @property
-    def Y(self) -> sp.csr_array:  # noqa: N802
-        return to_csr([dict.fromkeys(truth, 1.0) for truth in self.truths], self.n_labels)
-
-    @property
-    def ids(self) -> np.ndarray:
-        return np.array(self.rankings, dtype=np.int64).reshape(len(self.truths), -1)
-
-    @property
-    def score_matrix(self) -> sp.csr_array:
-        return to_csr(self.scores, self.n_labels)
-
-
-def to_csr(rows: list[dict[int, float]], n_labels: int) -> sp.csr_array:
-    """Keep stored zeros, and store each row backwards so that nobody relies on sorted columns."""
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    items = [item for row in rows for item in sorted(row.items(), reverse=True)]
-    data = np.array([score for _, score in items], dtype=np.float64)
-    return sp.csr_array((data, np.array([label for label, _ in items], dtype=np.int64), indptr), (len(rows), n_labels))
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    n_labels = draw(st.integers(1, 8))
-    n = draw(st.integers(1, 6))
-    width = draw(st.integers(0, 7))
-    label = st.integers(0, n_labels - 1)
-    prediction = st.integers(-1, n_labels - 1)
-    score = st.sampled_from([-2.0, -0.5, 0.0, 0.5, 0.5 + 2**-40, 3.0])
-    return Case(
-        truths=draw(st.lists(st.sets(label), min_size=n, max_size=n)),
-        rankings=draw(st.lists(st.lists(prediction, min_size=width, max_size=width), min_size=n, max_size=n)),
-        scores=draw(st.lists(st.dictionaries(label, score), min_size=n, max_size=n)),
-        weights=draw(st.lists(st.sampled_from([0.5, 1.0, 2.25, 7.0]), min_size=n_labels, max_size=n_labels)),
-        k=draw(st.integers(1, 9)),
-    )
-
-
-def ratio_metrics(Y: Any, predicted: Any, k: int, weights: Any) -> dict[str, float]:
-    return {
-        "precision": precision_at_k(Y, predicted, k),
-        "recall": recall_at_k(Y, predicted, k),
-        "ndcg": ndcg_at_k(Y, predicted, k),
-        "psp": psp_at_k(Y, predicted, k, weights),
-        "psndcg": psndcg_at_k(Y, predicted, k, weights),
-    }
+PEER_FILE = Path(__file__).resolve().parents[3] / "shared" / "peers" / "xmetrics.py"
 
 
 @pytest.mark.parametrize("form", ["ids", "scores"])
@@ -239,9 +106,6 @@ def test_equals_the_shared_peer_metrics(peer_metrics: Callable[..., dict[str, fl
 
 # ---- By hand ----
 
-# Row 0 has labels 0 and 2, row 1 has label 1, row 2 has none.
-Y_SMALL = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
-IDS_SMALL = np.array([[2, 3, 0], [0, -1, 1], [3, 1, 2]])
 WEIGHTS_SMALL = np.array([1.0, 2.0, 4.0, 8.0])
 
 
@@ -369,7 +233,6 @@ def test_inputs_stay_as_they_were() -> None:
         evaluate(Y, predicted, sp.vstack([Y, Y]))
         f1_at_k(Y, predicted, 2)
         filter_recall(Y, predicted)
-    purity(Y, np.array([True, False]))
     for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
@@ -383,8 +246,6 @@ def test_metrics_are_nan_where_undefined_and_zero_where_only_empty() -> None:
     assert math.isnan(f1_at_k(Y, ids, 1))
     assert math.isnan(f1_at_k(Y, ids, 1, average="micro"))
     assert math.isnan(filter_recall(Y, ids))
-    assert math.isnan(purity(Y, [True, False, True]))
-    assert bootstrap_difference(Y, ids, ids, "recall") == pytest.approx((np.nan, np.nan, np.nan, 0.95), nan_ok=True)
 
 
 def test_results_are_python_floats_under_the_usual_names() -> None:
@@ -392,130 +253,6 @@ def test_results_are_python_floats_under_the_usual_names() -> None:
     names = {f"{name}@{k}" for name in ("P", "nDCG", "recall", "coverage", "PSP", "PSnDCG") for k in (1, 3, 5)}
     assert set(result) == names
     assert {type(value) for value in result.values()} == {float}
-    assert type(purity(Y_SMALL, [0, 1, 1])) is type(balance([0, 1, 1])) is float
-
-
-# ---- Splits ----
-
-
-def test_purity_and_balance_by_hand() -> None:
-    # Label 0 in rows 0-3, label 1 in rows 3-4.
-    Y = np.array([[1, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
-    goes_right = np.array([True, True, True, False, False])
-    assert purity(Y, goes_right) == pytest.approx((3 + 2) / (4 + 2))
-    assert purity(Y, goes_right, average="macro") == pytest.approx((3 / 4 + 1) / 2)
-    assert balance(goes_right) == pytest.approx(3 / 5)
-    assert balance(~goes_right) == pytest.approx(3 / 5)
-
-
-def test_purity_and_balance_with_weights_and_fractions() -> None:
-    Y = np.array([[1, 0], [1, 1], [0, 1]])
-    probability = [0.5, 1.0, 0.0]
-    weight = [2.0, 1.0, 4.0]
-    # Label 0: right 1 + 1 of 3; label 1: right 1 of 5, so left 4.
-    assert purity(Y, probability, weight) == pytest.approx((2 + 4) / (3 + 5))
-    assert purity(Y, probability, weight, average="macro") == pytest.approx((2 / 3 + 4 / 5) / 2)
-    assert balance(probability, weight) == pytest.approx(5 / 7)
-
-
-def test_purity_ignores_labels_whose_examples_weigh_nothing() -> None:
-    Y = np.array([[1, 0], [0, 1], [0, 1]])
-    assert purity(Y, [True, True, False], [0.0, 3.0, 1.0], average="macro") == pytest.approx(3 / 4)
-
-
-@given(case=cases(), data=st.data())
-def test_purity_equals_the_oracle(case: Case, data: st.DataObject) -> None:
-    n = len(case.truths)
-    right = data.draw(st.lists(st.sampled_from([0.0, 0.25, 0.7, 1.0]), min_size=n, max_size=n))
-    weight = data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=n, max_size=n))
-    larger, total = [], []
-    for label in set().union(*case.truths):
-        rows = [i for i in range(n) if label in case.truths[i]]
-        to_right, to_left = sum(weight[i] * right[i] for i in rows), sum(weight[i] * (1 - right[i]) for i in rows)
-        larger.append(max(to_right, to_left))
-        total.append(to_right + to_left)
-    expected = quotient(sum(larger), sum(total))
-    assert purity(case.Y, right, weight) == pytest.approx(expected, **EXACT)
-    expected = quotient(sum(a / b for a, b in zip(larger, total, strict=True)), len(total))
-    assert purity(case.Y, right, weight, average="macro") == pytest.approx(expected, **EXACT)
-
-
-# ---- Bootstrap ----
-
-
-def two_systems(seed: int, n: int = 80, c: int = 20) -> tuple[sp.csr_array, np.ndarray, np.ndarray, np.ndarray]:
-    """Labels, a good ranking, a random one and weights; some rows have no labels."""
-    rng = np.random.default_rng(seed)
-    Y = sp.csr_array(rng.random((n, c)) < 0.1)
-    random_ids = rng.integers(-1, c, size=(n, 5))
-    good_ids = np.argsort(-(Y.toarray() + rng.random((n, c))), axis=1)[:, :5]
-    return Y, good_ids, random_ids, rng.uniform(1, 5, size=c)
-
-
-METRICS: list[Any] = ["precision", "recall", "ndcg", "psp", "psndcg"]
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_bootstrap_matches_a_plain_loop(metric: Any) -> None:
-    Y, a, b, weights = two_systems(0, n=40)
-    result = bootstrap_difference(Y, a, b, metric, 3, weights, n_resamples=200, confidence=0.9, random_state=7)
-
-    truths = [set(Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()) for i in range(40)]
-    parts_a = oracle_parts(metric, truths, a.tolist(), 3, weights.tolist())
-    parts_b = oracle_parts(metric, truths, b.tolist(), 3, weights.tolist())
-    rng = np.random.default_rng(7)
-    differences = []
-    for _ in range(200):
-        rows = rng.integers(40, size=40).tolist()
-        value_a = quotient(sum(parts_a[i][0] for i in rows), sum(parts_a[i][1] for i in rows))
-        value_b = quotient(sum(parts_b[i][0] for i in rows), sum(parts_b[i][1] for i in rows))
-        differences.append(value_a - value_b)
-    low, high = np.quantile(differences, [0.05, 0.95])
-    point = ratio_metrics(Y, a, 3, weights)[metric] - ratio_metrics(Y, b, 3, weights)[metric]
-    assert result == pytest.approx((point, low, high, 0.9), **EXACT)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_bootstrap_sign_and_zero(metric: Any) -> None:
-    Y, good, random_ids, weights = two_systems(1)
-    better = bootstrap_difference(Y, good, random_ids, metric, 3, weights)
-    assert 0 < better.low < better.difference < better.high
-    worse = bootstrap_difference(Y, random_ids, good, metric, 3, weights)
-    assert worse.low < worse.difference < worse.high < 0
-    assert worse == pytest.approx((-better.difference, -better.high, -better.low, 0.95), **EXACT)
-    assert bootstrap_difference(Y, good, good, metric, 3, weights) == BootstrapInterval(0.0, 0.0, 0.0, 0.95)
-
-
-def test_bootstrap_covers_zero_for_systems_of_equal_quality() -> None:
-    rng = np.random.default_rng(2)
-    Y = np.eye(10)[rng.integers(10, size=400)]
-    true_label = Y.argmax(axis=1)
-    covered = 0
-    for seed in range(40):
-        is_right = np.random.default_rng(seed).random((2, 400)) < 0.6
-        a, b = np.where(is_right, true_label, (true_label + 1) % 10)[:, :, np.newaxis]
-        interval = bootstrap_difference(Y, a, b, n_resamples=200, confidence=0.8, random_state=seed)
-        covered += interval.low <= 0 <= interval.high
-    # 80 % of 40 are 32; the bounds are more than three standard deviations (2.5) away.
-    assert 24 <= covered <= 39
-
-
-def test_bootstrap_follows_its_seed_and_its_confidence() -> None:
-    Y, a, b, _ = two_systems(3)
-    first = bootstrap_difference(Y, a, b, "ndcg", 5, random_state=4)
-    assert first == bootstrap_difference(Y, a, b, "ndcg", 5, random_state=4)
-    assert first == bootstrap_difference(Y, a, b, "ndcg", 5, random_state=np.random.default_rng(4))
-    assert first != bootstrap_difference(Y, a, b, "ndcg", 5, random_state=5)
-    wider = bootstrap_difference(Y, a, b, "ndcg", 5, confidence=0.99, random_state=4)
-    assert wider.low < first.low < first.high < wider.high
-
-
-def test_bootstrap_takes_scores_and_skips_resamples_without_labels() -> None:
-    # Only one of two rows has labels, so a quarter of the resamples has none.
-    Y = np.array([[1, 0], [0, 0]])
-    scores = sp.csr_array(np.array([[1.0, 0], [0, 1.0]]))
-    result = bootstrap_difference(Y, scores, np.array([[1], [1]]), "recall")
-    assert result == BootstrapInterval(1.0, 1.0, 1.0, 0.95)
 
 
 # ---- Size ----
@@ -536,7 +273,6 @@ def test_a_million_labels_need_no_dense_matrix(form: str) -> None:
         result = evaluate(Y, predicted, Y, ks=(1, 5, c))
         f1_at_k(Y, predicted, c)
         filter_recall(Y, predicted)
-        purity(Y, rng.random(n))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -629,24 +365,15 @@ def test_bad_weights_are_named(entry_point: Any, weights: Any, message: str) -> 
     ("call", "message"),
     [
         (lambda: f1_at_k(Y_SMALL, IDS_SMALL, 1, average="weighted"), "average must be one of 'macro', 'micro'; got"),
-        (
-            lambda: purity(Y_SMALL, [0, 1, 1], average="micro"),
-            "must be one of 'weighted', 'macro'; got 'micro'",
-        ),
-        (lambda: purity(Y_SMALL, [0, 1]), r"goes_right has shape \(2,\)"),
-        (lambda: purity(Y_SMALL, [0, 1, 1], [1.0, 2.0]), r"example_weight has shape \(2,\), expected \(3,\)"),
-        (lambda: purity(Y_SMALL[:0], []), r"Y has shape \(0, 4\)"),
-        (lambda: balance([]), r"goes_right has shape \(0,\)"),
-        (lambda: balance([[True]]), r"goes_right has shape \(1, 1\)"),
-        (lambda: balance([0.5, 1.5]), "booleans or probabilities from 0 to 1"),
-        (lambda: balance([0.5, np.nan]), "booleans or probabilities from 0 to 1"),
-        (lambda: balance([0.5], [-1.0]), "example_weight must hold finite values"),
-        (lambda: balance([0.5], [np.nan]), "example_weight must hold finite values"),
-        (lambda: balance([0.5], [0.0]), "and not only zeros"),
         (lambda: inverse_propensity(np.ones((2, 3))), "Y_train has 2 rows; the propensity model needs at least 3"),
         (lambda: inverse_propensity(Y_SMALL, A=-1.0), "A must be at least 0 and B above 0"),
         (lambda: inverse_propensity(Y_SMALL, B=0.0), "A must be at least 0 and B above 0"),
         (lambda: inverse_propensity(Y_SMALL, A=np.nan), "A must be at least 0 and B above 0"),
+        (lambda: inverse_propensity(Y_SMALL, A="x"), "A must be at least 0 and B above 0.*got A='x'"),
+        (lambda: inverse_propensity(Y_SMALL, B=None), "A must be at least 0 and B above 0.*B=None"),
+        (lambda: evaluate(Y_SMALL, IDS_SMALL, Y_SMALL, A="x"), "A must be at least 0 and B above 0"),
+        (lambda: evaluate(Y_SMALL, IDS_SMALL, ks=5), "ks must be a sequence.*got 5"),
+        (lambda: evaluate(Y_SMALL, IDS_SMALL, ks=None), "ks must be a sequence.*got None"),
         (lambda: evaluate(Y_SMALL, IDS_SMALL, ks=()), "ks is empty"),
         (lambda: evaluate(Y_SMALL, IDS_SMALL, ks=(1, 0)), "k must be an integer of at least 1, got 0"),
         (lambda: evaluate(Y_SMALL, IDS_SMALL, Y_SMALL[:, :3]), r"Y_train has 3 labels \(columns\), Y_true has 4"),
@@ -657,25 +384,3 @@ def test_bad_weights_are_named(entry_point: Any, weights: Any, message: str) -> 
 def test_other_bad_arguments_are_named(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"metric": "accuracy"},
-            "metric must be one of 'precision', 'ndcg', 'recall', 'psp', 'psndcg'; got",
-        ),
-        ({"metric": "psp"}, "inverse_propensity is needed"),
-        ({"k": 0}, "k must be an integer of at least 1"),
-        ({"n_resamples": 0}, "n_resamples must be an integer of at least 1, got 0"),
-        ({"n_resamples": 10.5}, "n_resamples must be an integer of at least 1"),
-        ({"confidence": 1.0}, r"confidence must lie between 0 and 1, such as 0\.95; got 1\.0"),
-        ({"confidence": 95}, "confidence must lie between 0 and 1"),
-        ({"predicted_a": IDS_SMALL[:2]}, r"predicted_a has shape \(2, 3\)"),
-        ({"predicted_b": IDS_SMALL[:2]}, r"predicted_b has shape \(2, 3\)"),
-    ],
-)
-def test_bad_bootstrap_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        bootstrap_difference(**({"Y_true": Y_SMALL, "predicted_a": IDS_SMALL, "predicted_b": IDS_SMALL} | arguments))
