@@ -284,6 +284,16 @@ def test_sqrt_noise_follows_the_scale_of_the_rows() -> None:
     np.testing.assert_allclose(paper.noise_[0], small.noise_[0] ** 2, rtol=1e-3)
 
 
+@KINDS
+def test_the_unit_of_the_features_does_not_matter(dense: bool) -> None:
+    X, Y = planted()
+    given = X.toarray() if dense else X
+    one, small, large = (fitted(given * np.float32(scale), Y, noise="sqrt") for scale in (1.0, 2.0**-20, 2.0**20))
+    np.testing.assert_array_equal(small.children_, one.children_)
+    np.testing.assert_array_equal(large.children_, one.children_)
+    np.testing.assert_allclose(small.routers_.toarray(), one.routers_.toarray(), atol=1e-3)
+
+
 def test_candidates_with_k_and_diagnostics() -> None:
     X, Y = planted(n=1000)
     tree = fitted(X[:800], Y[:800], n_candidates=6)

@@ -28,7 +28,7 @@ Float64 = npt.NDArray[np.float64]
 SMALLEST_MASS = 2.0
 """A node with less than two examples, as counted by their weights, is a leaf."""
 
-_SMALLEST_EIGENVALUE = 1e-9  # beside the mass; less is rounding
+_SMALLEST_EIGENVALUE = 1e-9  # beside sum of D |x|^2, which is the most it could be; less is rounding
 _NO_CHILD = -1
 
 
@@ -148,6 +148,7 @@ class Grower:
         self.monitor = monitor
         self.tree = GrownTree()
         self.best_leaves = BestLeaves(labels.all.shape[1])
+        self.squared_norms = features.squared_norms()
 
     def grow(self) -> GrownTree:
         """Grow from the root until every node is a leaf."""
@@ -232,7 +233,8 @@ class Grower:
         sizes = np.diff(wanted.offsets)
         right = probability_right(solved.margins, np.repeat(bias, sizes), np.repeat(noise, sizes))
         share = _sum_by_node(weight * right, wanted.offsets) / solved.mass
-        works = np.flatnonzero((solved.eigenvalue > _SMALLEST_EIGENVALUE * solved.mass) & (share > 0) & (share < 1))
+        largest = _sum_by_node(weight * self.squared_norms[wanted.rows], wanted.offsets)
+        works = np.flatnonzero((solved.eigenvalue > _SMALLEST_EIGENVALUE * largest) & (share > 0) & (share < 1))
         kept = wanted.take(works)
         right = right[np.repeat(np.isin(np.arange(sizes.size), works), sizes)]
         first_child = len(self.tree.child)
