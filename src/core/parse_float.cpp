@@ -1,6 +1,7 @@
 #include "parse_float.hpp"
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -103,16 +104,44 @@ float slow_path(const char* begin, const char* end, const Decimal& number) {
   return value;
 }
 
+// The usual number, `digits`, `digits.digits` or `.digits` with at most 18 digits, in one pass; null if it is not one.
+const char* read_short(const char* at, const char* end, Decimal* number) {
+  const char* const first = at;
+  std::uint64_t mantissa = 0;
+  for (; at < end && is_digit(*at); ++at) mantissa = mantissa * 10 + static_cast<std::uint64_t>(*at - '0');
+  std::ptrdiff_t n_digits = at - first, n_decimals = 0;
+  if (at < end && *at == '.') {
+    const char* const point = ++at;
+    for (; at < end && is_digit(*at); ++at) mantissa = mantissa * 10 + static_cast<std::uint64_t>(*at - '0');
+    n_decimals = at - point;
+  }
+  n_digits += n_decimals;
+  if (n_digits == 0 || n_digits > kMantissaDigits || (at < end && (*at == 'e' || *at == 'E'))) return nullptr;
+  number->mantissa = mantissa;
+  number->exponent = -n_decimals;
+  return at;
+}
+
+const char* end_of_token(const char* at, const char* end) {
+  while (at < end && *at != ' ' && *at != '\t' && *at != '\r' && *at != '#') ++at;
+  return at;
+}
+
 }  // namespace
 
-bool parse_float(const char* begin, const char* end, float* value) {
+const char* parse_float(const char* begin, const char* end, float* value) {
   const bool negative = begin < end && *begin == '-';
   if (begin < end && (*begin == '-' || *begin == '+')) ++begin;
   Decimal number;
-  if (!read_decimal(begin, end, &number)) return false;
-  if (!fast_path(number, value)) *value = slow_path(begin, end, number);
+  const char* stop = read_short(begin, end, &number);
+  if (stop == nullptr || stop != end_of_token(stop, end)) {
+    stop = end_of_token(begin, end);
+    number = Decimal();
+    if (!read_decimal(begin, stop, &number)) return nullptr;
+  }
+  if (!fast_path(number, value)) *value = slow_path(begin, stop, number);
   if (negative) *value = -*value;
-  return true;
+  return stop;
 }
 
 }  // namespace labelprism

@@ -223,10 +223,9 @@ const char* SparseTextParser::parse_feature(const char* at, const char* end) {
              (feature == options_.n_features ? "; are the features of this file numbered from 1?" : ""),
          token_at(token, end));
   }
-  const char* const number = ++at;
-  while (at < end && !ends_token(*at)) ++at;
   float value;
-  if (!parse_float(number, at, &value)) {
+  at = parse_float(at + 1, end, &value);
+  if (at == nullptr) {
     fail("the value after ':' is not a finite decimal number", token_at(token, end));
   }
   if (!(std::abs(value) <= std::numeric_limits<float>::max())) {
