@@ -2,11 +2,12 @@
 
     python benchmarks/filter.py shape aloi|odp|lshtc|twitter   # root, tree, peak memory, distance to the floor
     python benchmarks/filter.py k                              # tree time against the class budget
-    python benchmarks/filter.py bias FOLDER                    # splitting at the median against splitting at 0
     python benchmarks/filter.py weights FOLDER                 # dropping small router weights
+    python benchmarks/filter.py bias FOLDER                    # splitting at the median or at 0, side by side; likewise
+                                                               # routing, noise, prune, head_labels, macro
     python benchmarks/filter.py scaling [PICTURE]              # tree time against n, c and depth
 
-FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz.
+FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. A picture needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ from labelprism.filters import SpectralTree
 from labelprism.filters.node import Examples, Features, has_one_label
 
 N_BLOCKS, CG_ITERATIONS = 3, 16  # the defaults
+COMPARED: dict[str, tuple[Any, ...]] = {
+    "bias": ("median", "zero"),
+    "routing": ("fractional", "hard"),
+    "noise": ("paper", "sqrt"),
+    "prune": ("roulette", "threshold"),
+    "head_labels": (0, 20, 100),
+    "macro": (False, True),
+}
 TREES: dict[str, dict[str, Any]] = {
     "aloi": {"n_candidates": 25, "noise": "sqrt"},
     "odp": {"n_candidates": 4000},
@@ -110,15 +119,17 @@ def load(folder: str) -> tuple[Any, Any, Any, Any]:
     return normalize(X), Y, normalize(X_test), Y_test
 
 
-def run_bias(folder: str) -> None:
+def compare(parameter: str, folder: str) -> None:
     X, Y, X_test, Y_test = load(folder)
-    print(f"{Path(folder).name}: recall and balance, splitting at the weighted median or at 0")
-    for bias in ("median", "zero"):
-        tree = SpectralTree(200, 14, bias=bias, n_jobs=-1, random_state=0).fit(X, Y)  # type: ignore[arg-type]
+    print(f"{Path(folder).name}: {parameter}; k = 200, depth 14")
+    for value in COMPARED[parameter]:
+        start = time.perf_counter()
+        tree = SpectralTree(200, 14, n_jobs=-1, random_state=0, **{parameter: value}).fit(X, Y)
+        seconds = time.perf_counter() - start
         numbers = tree.diagnostics(X, Y, (X_test, Y_test))
         inner = tree.children_ >= 0
         balance = np.average(numbers.balance[inner], weights=tree.mass_[inner])
-        print(f"{bias:7} root balance {numbers.balance[0]:.3f}, mean {balance:.3f}; {numbers}")
+        print(f"{value!s:10} {seconds:5.1f} s, balance {numbers.balance[0]:.3f}, mean {balance:.3f}; {numbers}")
 
 
 def run_weights(folder: str) -> None:
@@ -172,23 +183,26 @@ def draw(curves: dict[str, list[tuple[int, float]]], picture: str) -> None:
         axis.minorticks_off()
         axis.legend(frameon=False)
     axes[0].set_ylabel("seconds to grow the tree")
+    axes[0].set_yticks([0.3, 1, 3, 10], ["0.3", "1", "3", "10"])
     figure.savefig(picture)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["shape", "k", "bias", "weights", "scaling"])
+    parser.add_argument("what", choices=["shape", "k", "weights", "scaling", *COMPARED])
     parser.add_argument("argument", nargs="?")
     a = parser.parse_args()
     print(machine(), file=sys.stderr)
     actions = {
         "shape": lambda: run_shape(a.argument),
         "k": run_k,
-        "bias": lambda: run_bias(a.argument),
         "weights": lambda: run_weights(a.argument),
         "scaling": lambda: run_scaling(a.argument),
     }
-    actions[a.what]()
+    if a.what in COMPARED:
+        compare(a.what, a.argument)
+    else:
+        actions[a.what]()
 
 
 if __name__ == "__main__":
