@@ -16,6 +16,7 @@ import argparse
 import resource
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,23 +60,28 @@ def solve_root(X: Any, Y: sp.csr_array, n_threads: int) -> None:
     Features(X, n_threads).solve_nodes(Y, examples, examples.probability, np.zeros(1, np.int64), settings)
 
 
-def bandwidth() -> float:
-    """Return the bytes a second at which one core copies memory; two share the same memory."""
-    source = np.ones(64_000_000, np.float32)
-    target = np.empty_like(source)
-    return 2 * source.nbytes / best_of(lambda: np.copyto(target, source), 5)
+def bandwidth(n_threads: int) -> float:
+    """Return the bytes a second at which so many cores together copy memory."""
+    parts = [(np.ones(32_000_000, np.float32), np.empty(32_000_000, np.float32)) for _ in range(n_threads)]
+    with ThreadPoolExecutor(n_threads) as executor:
+        seconds = best_of(lambda: list(executor.map(lambda part: np.copyto(part[1], part[0]), parts)), 5)
+    return 2 * n_threads * parts[0][0].nbytes / seconds
 
 
 def floor(X: Any, Y: sp.csr_array) -> tuple[float, float]:
-    """Return the multiply-adds of the root and the bytes that its products with X and X' must move.
+    """Return the multiply-adds of the root and the bytes that it must move, if every array is streamed once a pass.
 
-    There are 2 N_BLOCKS + 1 of them; each reads X, and reads or writes a block of 8 for the rows and for the columns.
+    There are 2 N_BLOCKS + 1 products of X or X' with blocks of 8; each reads X, and reads or writes the blocks of the
+    rows and of the columns. Two more passes are made with single vectors, for the constraint and for the margins. Where
+    rows have several labels, each block takes CG_ITERATIONS products with Y'DY, which read Y and five blocks.
     """
     passes = 2 * N_BLOCKS + 1
     dense = not sp.issparse(X)
-    entries = X.size if dense else X.nnz
-    per_pass = entries * (4 if dense else 8) + 32 * sum(X.shape)
-    return passes * 8 * (entries + 2 * Y.nnz), passes * per_pass
+    entries, size = (X.size, 4) if dense else (X.nnz, 8)
+    steps = 0 if has_one_label(Y) else N_BLOCKS * CG_ITERATIONS
+    multiply_adds = (8 * passes + 2) * entries + 16 * (passes + steps) * Y.nnz
+    n_bytes = (passes + 2) * entries * size + passes * 32 * sum(X.shape) + steps * (4 * Y.nnz + 5 * 32 * Y.shape[1])
+    return multiply_adds, n_bytes
 
 
 def run_shape(name: str) -> None:
@@ -88,7 +94,7 @@ def run_shape(name: str) -> None:
     n_threads = thread_count(-1)
     root = best_of(lambda: solve_root(X, Y, n_threads), 3)
     multiply_adds, n_bytes = floor(X, Y)
-    rate = bandwidth()
+    rate = bandwidth(n_threads)
     print(
         f"root {root:.3f} s: {multiply_adds / 1e9:.1f} G multiply-adds ({multiply_adds / root / 1e9:.1f} G/s), "
         f"{n_bytes / 1e9:.2f} GB to move, {n_bytes / rate:.3f} s at {rate / 1e9:.1f} GB/s: "

@@ -405,6 +405,13 @@ void bind_tree(nb::module_& m) {
       array("offsets"), array("nodes"), "n_threads"_a = 1,
       "The margin of every row at the router of its group; X is dense.");
   m.def(
+      "median_split",
+      [](Vector<float> values, Vector<float> weights) {
+        require(values.size() == weights.size() && values.size() > 0, "values and weights: as many, and at least one");
+        return median_split(values.data(), weights.data(), static_cast<std::int64_t>(values.size()));
+      },
+      array("values"), array("weights"), "A number that splits the values at their weighted median.");
+  m.def(
       "weighted_median",
       [](Vector<float> values, Vector<float> weights) {
         require(values.size() == weights.size() && values.size() > 0, "values and weights: as many, and at least one");

@@ -59,7 +59,19 @@ void transform(const Coefficients& coefficients, int n_threads, Block& z) {
   });
 }
 
+// Scales z by a power of two, which rounds nothing, so that its largest element lies between 1 and 2: squares of the
+// elements of X'D Xh would not fit a float for features in large units.
+static void scale_to_unit(int n_threads, Block& z) {
+  float largest = 0;
+  for (const float value : z) largest = std::max(largest, std::abs(value));
+  if (!(largest > 0) || !std::isfinite(largest)) return;
+  Coefficients scale{};
+  for (std::size_t j = 0; j < kBlock; ++j) scale[j * kBlock + j] = std::ldexp(1.0f, -std::ilogb(largest));
+  transform(scale, n_threads, z);
+}
+
 void orthonormalise(const std::vector<Block>& basis, int n_threads, Block& z) {
+  scale_to_unit(n_threads, z);
   // Twice is enough: the second round takes off what rounding left in the first.
   double smallest = kRounding * trace(inner_products(z, z, n_threads));
   for (int round = 0; round < 2; ++round) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "block_algebra.hpp"
 #include "block_products.hpp"
 #include "thread_pool.hpp"
+#include "tree_kernels.hpp"
 
 namespace labelprism {
 namespace {
@@ -27,6 +29,19 @@ std::uint64_t scramble(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
+}
+
+// X'D 1 as column 0 of a block; what the other columns hold does not matter.
+void weighted_column_sums(const CsrView& X, const float* weight, int n_threads, Block& block) {
+  const LargeVector<float> ones(static_cast<std::size_t>(X.n_rows), 1.0f);
+  LargeVector<float> sums(static_cast<std::size_t>(X.n_columns));
+  csr_transposed_times_block(X, weight, ones.data(), 1, n_threads, sums.data());
+  for (std::size_t f = 0; f < sums.size(); ++f) block[f * kBlock] = sums[f];
+}
+
+void weighted_column_sums(const DenseView& X, const float* weight, int n_threads, Block& block) {
+  const Block ones(static_cast<std::size_t>(X.n_rows) * kBlock, 1.0f);
+  transposed_times_block(X, weight, ones.data(), n_threads, block.data());
 }
 
 // The problem of one node. Matrix is CsrView or DenseView; X and Y hold the node's rows only.
@@ -47,24 +62,22 @@ class SpectralProblem {
   // Block Krylov subspace iteration with Rayleigh-Ritz: the basis spans A G, A^2 G, ..., A^n_blocks G for a random
   // block G and A = X'D Xh, with the direction 1'DX projected out of it; w is the best vector in that span.
   Router solve(const std::vector<std::int32_t>& columns, std::uint64_t seed, float* margins) {
-    const Block start = random_block(columns, seed);
+    std::vector<Block> basis{constraint()};
+    Block start = random_block(columns, seed);
+    // Features with a large mean would drown all else in it, were the constraint not taken off the start already.
+    orthonormalise(basis, n_threads_, start);
     // For a start the diagonal alone is as good as all of (Y'DY)^-1.
-    Block fitted = predicted_from_labels(divided_by_counts(label_sums(product(start))));
-    // The last column of the first block is given up for ones: X'D 1, the constraint, comes out of the same product.
-    for (std::size_t i = kBlock - 1; i < fitted.size(); i += kBlock) fitted[i] = 1;
-    Block next = transposed_product(fitted);
-    std::vector<Block> basis{take_constraint(next)};
-    std::vector<Block> products, sums, solutions;  // X Q, Y'D X Q and (Y'DY)^-1 Y'D X Q for each block Q of the basis
+    Block next = transposed_product(predicted_from_labels(divided_by_counts(label_sums(product(start)))));
+    std::vector<Block> sums, solutions;  // Y'D X Q and (Y'DY)^-1 Y'D X Q for each block Q of the basis
     for (int b = 0; b < settings_.n_blocks; ++b) {
       orthonormalise(basis, n_threads_, next);
-      products.push_back(product(next));
-      sums.push_back(label_sums(products.back()));
+      sums.push_back(label_sums(product(next)));
       solutions.push_back(label_solution(sums.back()));
       basis.push_back(std::move(next));
       if (b + 1 < settings_.n_blocks) next = transposed_product(predicted_from_labels(solutions.back()));
     }
     basis.erase(basis.begin());
-    return best_router(columns, basis, products, sums, solutions, margins);
+    return best_router(columns, basis, sums, solutions, margins);
   }
 
  private:
@@ -178,23 +191,23 @@ class SpectralProblem {
     return total;
   }
 
-  // Moves X'D 1, the last column, into a block of its own, scaled to length 1.
-  static Block take_constraint(Block& block) {
+  // X'D 1 scaled to length 1, as the first column of a block; the other columns are 0.
+  Block constraint() const {
+    Block block(static_cast<std::size_t>(X_.n_columns) * kBlock);
+    weighted_column_sums(X_, weight_, n_threads_, block);
     double square = 0;
-    for (std::size_t i = kBlock - 1; i < block.size(); i += kBlock) square += static_cast<double>(block[i]) * block[i];
+    for (std::size_t i = 0; i < block.size(); i += kBlock) square += static_cast<double>(block[i]) * block[i];
     const double scale = square > 0 ? 1 / std::sqrt(square) : 0;
-    Block constraint(block.size(), 0.0f);
-    for (std::size_t i = kBlock - 1; i < block.size(); i += kBlock) {
-      constraint[i] = static_cast<float>(block[i] * scale);
-      block[i] = 0;
+    for (std::size_t i = 0; i < block.size(); i += kBlock) {
+      block[i] = static_cast<float>(block[i] * scale);
+      std::fill(block.begin() + i + 1, block.begin() + i + kBlock, 0.0f);
     }
-    return constraint;
+    return block;
   }
 
   // Rayleigh-Ritz: on the span of the basis Q the objective is the small matrix Q'AQ = (Y'DXQ)' (Y'DY)^-1 (Y'DXQ).
   Router best_router(const std::vector<std::int32_t>& columns, const std::vector<Block>& basis,
-                     const std::vector<Block>& products, const std::vector<Block>& sums,
-                     const std::vector<Block>& solutions, float* margins) const {
+                     const std::vector<Block>& sums, const std::vector<Block>& solutions, float* margins) const {
     const int n_blocks = static_cast<int>(basis.size());
     SquareMatrix small(n_blocks * kBlock);
     for (int a = 0; a < n_blocks; ++a) {
@@ -212,11 +225,13 @@ class SpectralProblem {
     Router router;
     router.mass = std::accumulate(weight_, weight_ + X_.n_rows, 0.0);
     router.eigenvalue = std::max(eigen.values[0], 0.0);
-    std::vector<float> w = combined(basis, eigen.vectors), margin = combined(products, eigen.vectors);
-    fix_sign(columns, w, margin);
-    router.bias = weighted_median(margin.data(), weight_, X_.n_rows);
+    std::vector<float> w = combined(basis, eigen.vectors);
+    fix_sign(columns, w);
     keep_large_weights(columns, w, router);
-    std::copy(margin.begin(), margin.end(), margins);
+    // Computed as `router_margins` does, not from the products at hand: an example must not go one way while the tree
+    // grows and the other when it is used.
+    single_margins(X_, w.data(), n_threads_, margins);
+    router.bias = median_split(margins, weight_, X_.n_rows);
     return router;
   }
 
@@ -234,7 +249,7 @@ class SpectralProblem {
   }
 
   // An eigenvector has two signs; the largest weight (of equals that of the first feature) is made positive.
-  static void fix_sign(const std::vector<std::int32_t>& columns, std::vector<float>& w, std::vector<float>& margin) {
+  static void fix_sign(const std::vector<std::int32_t>& columns, std::vector<float>& w) {
     std::size_t largest = 0;
     for (std::size_t f = 1; f < w.size(); ++f) {
       const float size = std::abs(w[f]), record = std::abs(w[largest]);
@@ -242,13 +257,17 @@ class SpectralProblem {
     }
     if (w.empty() || w[largest] >= 0) return;
     for (float& value : w) value = -value;
-    for (float& value : margin) value = -value;
   }
 
-  void keep_large_weights(const std::vector<std::int32_t>& columns, const std::vector<float>& w, Router& router) const {
+  // Small weights become 0; the others go, by feature, into the router.
+  void keep_large_weights(const std::vector<std::int32_t>& columns, std::vector<float>& w, Router& router) const {
     std::vector<std::pair<std::int32_t, float>> kept;
     for (std::size_t f = 0; f < w.size(); ++f) {
-      if (std::abs(w[f]) > settings_.drop) kept.emplace_back(columns[f], w[f]);
+      if (std::abs(w[f]) > settings_.drop) {
+        kept.emplace_back(columns[f], w[f]);
+      } else {
+        w[f] = 0;
+      }
     }
     std::sort(kept.begin(), kept.end());
     for (const auto& [feature, weight] : kept) {
@@ -342,6 +361,25 @@ float weighted_median(const float* values, const float* weights, std::int64_t co
     }
   }
   return count > 0 ? begin->first : 0.0f;
+}
+
+float median_split(const float* values, const float* weights, std::int64_t count) {
+  const float median = weighted_median(values, weights, count);
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  float below = -kNone, above = kNone;
+  double lower = 0, upper = 0;  // the weights below and above the median
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (values[i] < median) {
+      below = std::max(below, values[i]);
+      lower += weights[i];
+    } else if (values[i] > median) {
+      above = std::min(above, values[i]);
+      upper += weights[i];
+    }
+  }
+  // The median itself goes to the smaller side.
+  const float neighbour = lower < upper ? above : below > -kNone ? below : above;
+  return std::abs(neighbour) < kNone ? median + (neighbour - median) / 2 : median;
 }
 
 }  // namespace labelprism

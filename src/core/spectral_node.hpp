@@ -23,7 +23,7 @@ struct SpectralSettings {
 struct Router {
   double eigenvalue = 0;
   double mass = 0;  // sum of the example weights
-  float bias = 0;   // weighted median of the margins
+  float bias = 0;   // splits the margins at their weighted median
   std::vector<std::int32_t> features;
   std::vector<float> weights;
 };
@@ -39,5 +39,9 @@ std::vector<Router> solve_nodes(const DenseView& X, const CsrView& Y, const Node
 
 // The smallest value at which the weights of all values up to it reach half of the total.
 float weighted_median(const float* values, const float* weights, std::int64_t count);
+
+// A number that splits the values at their weighted median, as evenly as equal values allow: midway between the median
+// and the next value above or below it, so that no rounding can carry a value across. The median if all are equal.
+float median_split(const float* values, const float* weights, std::int64_t count);
 
 }  // namespace labelprism

@@ -141,4 +141,21 @@ void router_margins(const DenseView& X, const CsrView& routers, const NodeGroups
   all_margins(X, routers, groups, nodes, n_threads, margins);
 }
 
+void single_margins(const CsrView& X, const float* weights, int n_threads, float* out) {
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) out[row] = sparse_dot(X, row, weights);
+  });
+}
+
+void single_margins(const DenseView& X, const float* weights, int n_threads, float* out) {
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* x = X.data + row * X.n_columns;
+      float sum = 0;
+      for (std::int64_t j = 0; j < X.n_columns; ++j) sum += weights[j] * x[j];
+      out[row] = sum;
+    }
+  });
+}
+
 }  // namespace labelprism

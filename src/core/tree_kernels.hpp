@@ -16,4 +16,8 @@ void router_margins(const CsrView& X, const CsrView& routers, const NodeGroups& 
 void router_margins(const DenseView& X, const CsrView& routers, const NodeGroups& groups, const std::int64_t* nodes,
                     int n_threads, float* margins);
 
+// out[r] = weights . X.row(r) for every row, with `weights` for all columns.
+void single_margins(const CsrView& X, const float* weights, int n_threads, float* out);
+void single_margins(const DenseView& X, const float* weights, int n_threads, float* out);
+
 }  // namespace labelprism

@@ -63,10 +63,10 @@ def node_matrix(X: Any, Y: Any, example_weight: Any) -> Any:
 
 
 def solve_node(X: Any, Y: Any, example_weight: Any) -> tuple[float, Any, float]:
-    """Return the top eigenvalue, the router and the weighted median of its margins."""
+    """Return the top eigenvalue, the router and what splits its margins at their weighted median."""
     values, vectors = np.linalg.eigh(node_matrix(X, Y, example_weight))
     weight = vectors[:, -1] * np.sign(vectors[np.argmax(np.abs(vectors[:, -1])), -1])
-    return float(values[-1]), weight, weighted_median(np.asarray(X, np.float64) @ weight, example_weight)
+    return float(values[-1]), weight, median_split(np.asarray(X, np.float64) @ weight, example_weight)
 
 
 def weighted_median(values: Any, weights: Any) -> float:
@@ -74,6 +74,17 @@ def weighted_median(values: Any, weights: Any) -> float:
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(np.asarray(weights, np.float64)[order])
     return float(np.asarray(values)[order][np.searchsorted(sums, sums[-1] / 2)])
+
+
+def median_split(values: Any, weights: Any) -> float:
+    """Return a number midway between the weighted median and the next value above or below: the more even split."""
+    values, weights = np.asarray(values), np.asarray(weights, np.float64)
+    median = weighted_median(values, weights)
+    lower, upper = weights[values < median].sum(), weights[values > median].sum()
+    above, below = values[values > median], values[values < median]
+    if lower < upper or (not below.size and above.size):
+        return float((np.float64(median) + above.min()) / 2)
+    return float((np.float64(median) + below.max()) / 2) if below.size else median
 
 
 def label_counts(Y: sp.csr_array, rows: Int32, weight: Float32, offsets: Any) -> Any:

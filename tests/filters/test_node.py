@@ -27,7 +27,7 @@ class Problem:
         else:
             self.Y = np.eye(c)[rng.integers(c, size=n)]
         self.weight = rng.random(n).astype(np.float32) ** 2 + np.float32(1e-3)
-        trouble = seed % 8
+        trouble = seed % 10
         if trouble == 1:
             self.X[:, 0] = 1  # a constant feature
         elif trouble == 2 and several_labels:
@@ -42,6 +42,10 @@ class Problem:
             self.weight = np.ones(n, np.float32)
         elif trouble == 7:
             self.X[: n // 2] = self.X[n // 2 : n // 2 * 2]  # rows twice
+        elif trouble == 8:
+            self.X += 100  # a mean that drowns all else
+        elif trouble == 9:
+            self.X *= 1e9  # a unit that is out of all proportion
 
     def solve(self, n_blocks: int = N_DEFAULT, cg_iterations: int = CG_DEFAULT, dense: bool = False) -> Splits:
         Y = as_label_matrix(self.Y)
@@ -60,7 +64,7 @@ def test_eigenvalue_and_eigenvector(several_labels: bool, dense: bool, long_run:
         problem = Problem(seed, several_labels)
         matrix = _reference.node_matrix(problem.X, problem.Y, problem.weight)
         values, vectors = np.linalg.eigh(matrix)
-        if values[-1] < 1e-6:
+        if values[-1] < 1e-6 * (problem.X**2).sum(axis=1) @ problem.weight:
             continue
         solved += 1
         for n_blocks, cg_iterations, least, error in ((12, 100, 0.999, 5e-3), (N_DEFAULT, CG_DEFAULT, 0.99, 0.05)):
@@ -85,8 +89,9 @@ def test_constraint_bias_mass_and_sign(several_labels: bool) -> None:
         w = split.routers.toarray()[0].astype(np.float64)
         constraint = problem.X.T @ problem.weight
         assert abs(constraint @ w) < 1e-4 * np.linalg.norm(constraint)
-        np.testing.assert_allclose(split.margins, problem.X @ w, atol=1e-4)
-        assert split.bias[0] == np.float32(_reference.weighted_median(split.margins, problem.weight))
+        scale = np.abs(problem.X).max()
+        np.testing.assert_allclose(split.margins, problem.X @ w, atol=2e-5 * scale)
+        assert split.bias[0] == pytest.approx(_reference.median_split(split.margins, problem.weight), abs=1e-6 * scale)
         assert split.mass[0] == pytest.approx(problem.weight.sum(), rel=1e-5)
         assert w[np.argmax(np.abs(w))] > 0
 
@@ -134,6 +139,11 @@ def test_weighted_median(values: list[int], seed: int) -> None:
     weights = np.random.default_rng(seed).integers(1, 5, len(values)).astype(np.float32)
     array = np.array(values, np.float32)
     assert _core.weighted_median(array, weights) == _reference.weighted_median(array, weights)
+    split = _core.median_split(array, weights)
+    assert split == _reference.median_split(array, weights)
+    lower, upper = weights[array <= split].sum(), weights[array > split].sum()
+    heaviest = max(weights[array == value].sum() for value in array)
+    assert abs(lower - upper) <= heaviest  # as even as equal values allow
 
 
 def test_label_counts_and_router_margins() -> None:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, as_label_matrix, csr_parts, is_sparse
+from labelprism._arrays import Float32, Int32, as_label_matrix, check_whole, csr_parts, is_sparse
 from labelprism.data.dataset import as_features
 
 SMALLEST_PROBABILITY = 1e-12
@@ -27,8 +27,8 @@ class Filter(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     leaf_candidates_ : csr_array of shape (n_leaves, n_labels)
-        The candidates of each leaf, with the logarithm of their share in the leaf's label mass. Stored entries are
-        the candidates; an entry may be 0, which is the logarithm of 1.
+        The candidates of each leaf, with the logarithm of their share in the leaf's label mass (that of all labels,
+        candidates or not). Stored entries are the candidates; an entry may be 0, which is the logarithm of 1.
     n_features_in_ : int
         The number of features.
     """
@@ -97,9 +97,7 @@ class Filter(BaseEstimator):  # type: ignore[misc]
         leaves = self.route(X)
         if k is None:
             return take_rows(self.leaf_candidates_, leaves)
-        most = getattr(self, "n_candidates", self.n_labels_)
-        if not 1 <= k <= most:
-            raise ValueError(f"k must be from 1 to {most}, the candidates that {type(self).__name__} has; got {k}")
+        check_whole("k", k, 1, getattr(self, "n_candidates", self.n_labels_))
         return take_rows(largest_entries(self.leaf_candidates_, k), leaves)
 
     @property
@@ -118,7 +116,7 @@ class Filter(BaseEstimator):  # type: ignore[misc]
         return X
 
 
-def check_fit_input(X: Any, Y: Any) -> tuple[sp.csr_array | Float32, sp.csr_array]:
+def check_fit_input(X: Any, Y: Any, n_labels: int | None = None) -> tuple[sp.csr_array | Float32, sp.csr_array]:
     """Return X and Y as the native core takes them.
 
     Parameters
@@ -126,10 +124,12 @@ def check_fit_input(X: Any, Y: Any) -> tuple[sp.csr_array | Float32, sp.csr_arra
     X : sparse matrix or array of shape (n, d)
     Y : sparse matrix or array of shape (n, c), or n label numbers
         Numbers are the case of one label a row.
+    n_labels : int, optional
+        How many labels there are, where Y is numbers; one more than the largest when left out.
     """
     X = as_features(X)
     if not is_sparse(Y) and np.ndim(Y) == 1:
-        Y = _from_numbers(np.asarray(Y))
+        Y = _from_numbers(np.asarray(Y), n_labels)
     Y = as_label_matrix(Y)
     if X.shape[0] != Y.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and Y has {Y.shape[0]}; they must be the rows of the same examples")
@@ -138,24 +138,24 @@ def check_fit_input(X: Any, Y: Any) -> tuple[sp.csr_array | Float32, sp.csr_arra
     return X, Y
 
 
-def _from_numbers(labels: Any) -> sp.csr_array:
+def _from_numbers(labels: Any, n_labels: int | None) -> sp.csr_array:
     if labels.dtype.kind not in "iu" or (labels.size and labels.min() < 0):
         raise ValueError("Y of one dimension must hold label numbers from 0; encode other labels before")
     n = labels.size
-    shape = (n, int(labels.max()) + 1 if n else 0)
+    shape = (n, max(n_labels or 0, int(labels.max()) + 1 if n else 0))
     return sp.csr_array((np.ones(n, np.float32), labels, np.arange(n + 1)), shape=shape)
 
 
-def candidate_table(counts: sp.csr_array) -> sp.csr_array:
+def candidate_table(counts: sp.csr_array, label_mass: npt.NDArray[np.float64]) -> sp.csr_array:
     """Turn the counts of candidates by leaf into log-probabilities; entries of 0 stay stored.
 
     Parameters
     ----------
     counts : csr_array of shape (n_leaves, n_labels)
+    label_mass : float64 array of shape (n_leaves,)
+        The counts of all labels of each leaf together.
     """
-    totals = np.add.reduceat(np.append(counts.data, 0.0).astype(np.float64), counts.indptr[:-1])
-    totals = np.where(np.diff(counts.indptr) > 0, totals, 1.0)
-    share = counts.data / np.repeat(np.maximum(totals, SMALLEST_PROBABILITY), np.diff(counts.indptr))
+    share = counts.data / np.repeat(np.maximum(label_mass, SMALLEST_PROBABILITY), np.diff(counts.indptr))
     logarithms = np.log(np.maximum(share, SMALLEST_PROBABILITY)).astype(np.float32)
     return sp.csr_array((logarithms, counts.indices, counts.indptr), shape=counts.shape)
 
@@ -174,6 +174,8 @@ def share_found(table: sp.csr_array, rows: npt.NDArray[np.integer[Any]], Y: sp.c
     Y : csr_array of shape (n, c)
         The labels.
     """
+    if table.shape[1] != Y.shape[1]:
+        raise ValueError(f"Y has {Y.shape[1]} labels, but the filter was fitted with {table.shape[1]}")
     c, n_labels = np.int64(table.shape[1]), np.diff(Y.indptr)
     row_of_label = np.repeat(np.arange(Y.shape[0]), n_labels)
     wanted = rows[row_of_label].astype(np.int64) * c + Y.indices
@@ -185,8 +187,8 @@ def share_found(table: sp.csr_array, rows: npt.NDArray[np.integer[Any]], Y: sp.c
 
 def mean_recall(table: sp.csr_array, rows: npt.NDArray[np.integer[Any]], Y: sp.csr_array) -> float:
     """Return the mean of `share_found` over the examples that have labels; nan if none has."""
-    labelled = np.diff(Y.indptr) > 0
-    return float(share_found(table, rows, Y)[labelled].mean()) if labelled.any() else float("nan")
+    found, labelled = share_found(table, rows, Y), np.diff(Y.indptr) > 0
+    return float(found[labelled].mean()) if labelled.any() else float("nan")
 
 
 def take_rows(table: sp.csr_array, rows: npt.NDArray[np.integer[Any]]) -> sp.csr_array:
@@ -197,22 +199,25 @@ def take_rows(table: sp.csr_array, rows: npt.NDArray[np.integer[Any]]) -> sp.csr
     return sp.csr_array((table.data[entries], table.indices[entries], indptr), shape=(len(rows), table.shape[1]))
 
 
-def largest_entries(table: sp.csr_array, k: int) -> sp.csr_array:
+def largest_entries(table: sp.csr_array, k: int, n_threads: int = 1) -> sp.csr_array:
     """Return the k largest stored entries of every row (of equals the first), in the order of their columns.
 
     Parameters
     ----------
     table : csr_array of shape (n, m), sorted
     k : int
+    n_threads : int
     """
-    if not np.diff(table.indptr).max(initial=0) > k:
+    lengths = np.diff(table.indptr)
+    long = np.flatnonzero(lengths > k)  # the others are kept as they are
+    if not long.size:
         return table
-    columns, scores = _core.top_k_csr(*csr_parts(table), k)
-    row_of_entry = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-    last_score, last_column = scores[row_of_entry, -1], columns[row_of_entry, -1]
-    # A row of fewer than k entries ends in -inf: all of it is kept.
-    kept = (table.data > last_score) | ((table.data == last_score) & (table.indices <= last_column))
-    return keep_entries(table, kept)
+    columns, scores = _core.top_k_csr(*csr_parts(take_rows(table, long)), k, n_threads)
+    last_score = np.full(table.shape[0], -np.inf, np.float32)
+    last_column = np.full(table.shape[0], -1, np.int32)
+    last_score[long], last_column[long] = scores[:, -1], columns[:, -1]
+    score, column = np.repeat(last_score, lengths), np.repeat(last_column, lengths)
+    return keep_entries(table, (table.data > score) | ((table.data == score) & (table.indices <= column)))
 
 
 def keep_entries(matrix: sp.csr_array, kept: npt.NDArray[np.bool_]) -> sp.csr_array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelprism._arrays import MAX_COLUMNS, check_whole
 from labelprism.filters.base import Filter, candidate_table, check_fit_input
 
 
@@ -26,10 +27,10 @@ class AllLabels(Filter):
         Y : sparse matrix or array of shape (n, c), or n label numbers
         """
         X, Y = check_fit_input(X, Y)
-        counts = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.float32)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.float64)
         labels = np.arange(Y.shape[1])
         table = sp.csr_array((counts, labels, np.array([0, labels.size])), shape=(1, Y.shape[1]))
-        self.leaf_candidates_ = candidate_table(table)
+        self.leaf_candidates_ = candidate_table(table, counts.sum(keepdims=True))
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -54,13 +55,12 @@ class MostFrequent(Filter):
         X : sparse matrix or array of shape (n, d)
         Y : sparse matrix or array of shape (n, c), or n label numbers
         """
-        if self.n_candidates < 1:
-            raise ValueError(f"n_candidates must be at least 1, got {self.n_candidates}")
+        check_whole("n_candidates", self.n_candidates, 1, MAX_COLUMNS)
         X, Y = check_fit_input(X, Y)
-        counts = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.float32)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.float64)
         labels = np.sort(most_frequent(counts, self.n_candidates))
         table = sp.csr_array((counts[labels], labels, np.array([0, labels.size])), shape=(1, Y.shape[1]))
-        self.leaf_candidates_ = candidate_table(table)
+        self.leaf_candidates_ = candidate_table(table, counts.sum(keepdims=True))
         self.n_features_in_ = X.shape[1]
         return self
 

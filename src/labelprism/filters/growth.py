@@ -26,7 +26,7 @@ from labelprism.filters.validation import Monitor
 Float64 = npt.NDArray[np.float64]
 
 SMALLEST_MASS = 2.0
-"""A node with less than two examples, as counted by their weights, is a leaf."""
+"""A node of less mass than two examples have, by their mean weight or by weight 1, is a leaf."""
 
 _SMALLEST_EIGENVALUE = 1e-9  # beside sum of D |x|^2, which is the most it could be; less is rounding
 _NO_CHILD = -1
@@ -58,7 +58,7 @@ class Labels(NamedTuple):
     head: Int64
     """The head labels: candidates everywhere."""
     frequency: Float64
-    """How many examples each label has, (c,)."""
+    """The weight of the examples of each label, (c,)."""
 
 
 @dataclass
@@ -78,8 +78,8 @@ class GrownTree:
     """The routers of each level, in the order of the nodes; leaves have none."""
     split_nodes: list[Int64] = field(default_factory=list)
     """The nodes that the rows of `routers` belong to."""
-    candidates: list[tuple[Int64, sp.csr_array]] = field(default_factory=list)
-    """Leaves and the counts of their candidates."""
+    candidates: list[tuple[Int64, sp.csr_array, Float64]] = field(default_factory=list)
+    """Leaves, the counts of their candidates, and the counts of all their labels together."""
     heaviest: list[npt.NDArray[np.int32]] = field(default_factory=list)
     """The heaviest labels of all nodes, level by level, -1 where there are fewer."""
 
@@ -149,6 +149,7 @@ class Grower:
         self.tree = GrownTree()
         self.best_leaves = BestLeaves(labels.all.shape[1])
         self.squared_norms = features.squared_norms()
+        self.smallest_mass = SMALLEST_MASS * min(1.0, float(sample_weight.mean(dtype=np.float64)))
 
     def grow(self) -> GrownTree:
         """Grow from the root until every node is a leaf."""
@@ -168,21 +169,25 @@ class Grower:
         """Make leaves of some nodes and split the others; return the children with their examples."""
         weight = self._example_weight(examples)
         counts = self._label_counts(examples, weight)
+        self.tree.heaviest.append(_core.top_k_csr(*csr_parts(counts), self.N_HEAVIEST, self.features.n_threads)[0])
+        if self.settings.macro:
+            counts.data /= self.labels.frequency[counts.indices].astype(np.float32)
         chosen = self._choose(counts)
-        self.tree.heaviest.append(_core.top_k_csr(*csr_parts(chosen), self.N_HEAVIEST)[0])
+        label_mass = _sum_by_node(counts.data.astype(np.float64), counts.indptr)
         mass = _sum_by_node(weight.astype(np.float64), examples.offsets)
         for node, value in zip(nodes.tolist(), mass.tolist(), strict=True):
             self.tree.mass[node] = value
         if self.monitor is not None:
-            self._watch(nodes, counts, chosen, depth)
+            self._watch(nodes, counts, chosen, label_mass, depth)
 
-        unfinished = (mass >= SMALLEST_MASS) & ~self._good_enough(chosen, counts)
+        covered = _sum_by_node(chosen.data.astype(np.float64), chosen.indptr)
+        unfinished = (mass >= self.smallest_mass) & (covered < self.settings.target_recall * label_mass)
         splits = np.flatnonzero(unfinished & (depth < self.settings.max_depth))
         next_examples, next_nodes, split = self._split(examples, nodes, splits, depth)
         is_leaf = np.ones(nodes.size, bool)
         is_leaf[split] = False
         leaves = np.flatnonzero(is_leaf)
-        self.tree.candidates.append((nodes[leaves], chosen[leaves]))
+        self.tree.candidates.append((nodes[leaves], chosen[leaves], label_mass[leaves]))
         self.best_leaves.update(nodes[leaves], counts[leaves])
         return next_examples, next_nodes
 
@@ -190,36 +195,32 @@ class Grower:
         return self.sample_weight[examples.rows] * examples.probability
 
     def _label_counts(self, examples: Examples, weight: Float32) -> sp.csr_array:
-        """Return the expected label counts of each node; with the macro option, divided by the labels' frequencies."""
+        """Return the expected label counts of each node."""
         Y = self.labels.all
         parts = csr_parts(Y)
         indptr, indices, data = _core.label_counts(
             parts.indptr, parts.indices, Y.shape[1], examples.rows, weight, examples.offsets, self.features.n_threads
         )
-        if self.settings.macro:
-            data /= self.labels.frequency[indices].astype(np.float32)
         return sp.csr_array((data, indices, indptr), shape=(examples.offsets.size - 1, Y.shape[1]))
 
     def _choose(self, counts: sp.csr_array) -> sp.csr_array:
         """Return the counts of the candidates of each node: the head labels, and the heaviest others up to k."""
         head = self.labels.head
         if not head.size:
-            return largest_entries(counts, self.settings.n_candidates)
+            return largest_entries(counts, self.settings.n_candidates, self.features.n_threads)
         is_head = np.zeros(counts.shape[1], bool)
         is_head[head] = True
         n_tail = self.settings.n_candidates - head.size
         tail = keep_entries(counts, ~is_head[counts.indices])
-        tail = largest_entries(tail, n_tail) if n_tail > 0 else keep_entries(tail, np.zeros(tail.nnz, bool))
+        if n_tail > 0:
+            tail = largest_entries(tail, n_tail, self.features.n_threads)
+        else:
+            tail = sp.csr_array(counts.shape, dtype=np.float32)
         rows = np.repeat(np.arange(counts.shape[0]), head.size)
         columns = np.tile(np.sort(head), counts.shape[0])
         present = keep_entries(counts, is_head[counts.indices])
         values = np.asarray(present[rows, columns], np.float32).ravel()
         return _merged(tail, sp.csr_array((values, (rows, columns)), counts.shape))
-
-    def _good_enough(self, chosen: sp.csr_array, counts: sp.csr_array) -> npt.NDArray[np.bool_]:
-        total = _sum_by_node(counts.data.astype(np.float64), counts.indptr)
-        covered = _sum_by_node(chosen.data.astype(np.float64), chosen.indptr)
-        return np.asarray(covered >= self.settings.target_recall * total)
 
     def _split(self, examples: Examples, nodes: Int64, splits: Int64, depth: int) -> tuple[Examples, Int64, Int64]:
         """Solve some nodes of a level; return the children's examples and ids, and which nodes were split."""
@@ -228,20 +229,28 @@ class Grower:
         wanted = examples.take(splits)
         weight = self._example_weight(wanted)
         solved = self.features.solve_nodes(self.labels.split, wanted, weight, nodes[splits], self.settings.solver)
+        if not np.isfinite(solved.eigenvalue).all():
+            raise ValueError("the values of X or sample_weight are too large to compute with; scale them to about 1")
         noise = self._noise(solved)
         bias = solved.bias if self.settings.bias == "median" else np.zeros_like(solved.bias)
         sizes = np.diff(wanted.offsets)
         right = probability_right(solved.margins, np.repeat(bias, sizes), np.repeat(noise, sizes))
         share = _sum_by_node(weight * right, wanted.offsets) / solved.mass
-        largest = _sum_by_node(weight * self.squared_norms[wanted.rows], wanted.offsets)
-        works = np.flatnonzero((solved.eigenvalue > _SMALLEST_EIGENVALUE * largest) & (share > 0) & (share < 1))
+        followed = children(wanted, right, nodes[splits], self.settings.pruning)
+        works = self._works(wanted, weight, solved, followed)
         kept = wanted.take(works)
         right = right[np.repeat(np.isin(np.arange(sizes.size), works), sizes)]
         first_child = len(self.tree.child)
         self._record_splits(nodes[splits[works]], solved, works, bias, noise, share, self._purity(kept, right))
         self.tree.add_nodes(2 * works.size, depth + 1)
-        next_examples = children(kept, right, first_child, self.settings.pruning)
+        next_examples = followed.take(np.stack([2 * works, 2 * works + 1], axis=1).ravel())
         return next_examples, first_child + np.arange(2 * works.size), splits[works]
+
+    def _works(self, examples: Examples, weight: Float32, solved: Splits, followed: Examples) -> Int64:
+        """Return the nodes whose split is one: by more than rounding, and with examples left on both sides."""
+        largest = _sum_by_node(weight * self.squared_norms[examples.rows], examples.offsets)
+        reached = (np.diff(followed.offsets).reshape(-1, 2) > 0).all(axis=1)
+        return np.flatnonzero((solved.eigenvalue > _SMALLEST_EIGENVALUE * largest) & reached)
 
     def _noise(self, solved: Splits) -> Float64:
         if self.settings.routing == "hard":
@@ -273,7 +282,7 @@ class Grower:
         if self.monitor is not None:
             self.monitor.descend(nodes, tree, solved.routers[works])
 
-    def _watch(self, nodes: Int64, counts: sp.csr_array, chosen: sp.csr_array, depth: int) -> None:
+    def _watch(self, nodes: Int64, counts: sp.csr_array, chosen: sp.csr_array, label_mass: Float64, depth: int) -> None:
         assert self.monitor is not None
         improved = self.monitor.measure(nodes, chosen, depth)
         if self.settings.verbose:
@@ -282,7 +291,7 @@ class Grower:
         if improved:
             best = self.best_leaves.copy()
             best.update(nodes, counts)
-            self.monitor.keep(nodes, chosen, best)
+            self.monitor.kept = (nodes, chosen, label_mass, best)
 
 
 def _sum_by_node(values: Float64, offsets: npt.NDArray[np.int64]) -> Float64:

@@ -7,13 +7,14 @@ examples reach the node,
 
 Xh is X as the labels alone predict it, by weighted least squares; for one label a row it is the mean of the label's
 examples. The hat matrix is idempotent, so Xh'D Xh = X'D Xh, and one application of it is enough. w.x > b sends an
-example to the right, where b is the weighted median of w.x.
+example to the right, where b splits w.x at its weighted median (midway to the next value, so that rounding cannot carry
+an example across).
 
 How it is solved (`src/core/spectral_node.cpp`; `_reference.node_matrix` is the problem itself in a few lines of NumPy):
 
 - Block Krylov iteration. From a random block G of 8 vectors, A G, A^2 G, ... with A = X'D Xh are made orthonormal, and
   the best w in their span is found by Rayleigh-Ritz: a symmetric eigenproblem of 8 times `n_blocks`. This needs as many
-  products with X as the subspace iteration of the paper, and converges faster, because no block is thrown away.
+  products with X as subspace iteration, and converges faster, because no block is thrown away.
 - The constraint. X'D 1 is projected out of every block.
 - (Y'DY)^-1. With one label a row Y'DY is diagonal: O(n). Otherwise conjugate gradients, preconditioned by the diagonal.
 """
@@ -61,7 +62,7 @@ class Splits(NamedTuple):
     mass: npt.NDArray[np.float64]
     """m, the sum of the example weights."""
     bias: Float32
-    """b, the weighted median of the margins."""
+    """b, which splits the margins at their weighted median."""
     routers: sp.csr_array
     """w, a row for each node; weights under the threshold are left out."""
     margins: Float32

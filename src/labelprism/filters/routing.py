@@ -88,7 +88,7 @@ def _scrambled(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def children(examples: Examples, right: Float64, first_child: int, pruning: Pruning) -> Examples:
+def children(examples: Examples, right: Float64, node_ids: Int64, pruning: Pruning) -> Examples:
     """Send the examples of n nodes to their children; return the examples of the 2 n children.
 
     Parameters
@@ -97,8 +97,9 @@ def children(examples: Examples, right: Float64, first_child: int, pruning: Prun
         Those of n nodes.
     right : float64 array
         The probability of each to go right at its node.
-    first_child : int
-        The id of the first node's left child; its right child follows, then the children of the second node.
+    node_ids : int64 array of shape (n,)
+        The ids of the nodes. In the result the left child of the first node comes first, then its right child, then
+        the children of the second node.
     pruning : Pruning
         Who is followed no further.
     """
@@ -107,7 +108,7 @@ def children(examples: Examples, right: Float64, first_child: int, pruning: Prun
     counts = np.zeros((n_nodes, 2), np.int64)
     sides = []
     for side, share in ((_LEFT, 1 - right), (_RIGHT, right)):
-        probability = pruning.apply(examples.probability * share, examples.rows, first_child + 2 * node + side)
+        probability = pruning.apply(examples.probability * share, examples.rows, 2 * node_ids[node] + side)
         kept = np.flatnonzero(probability > 0)
         counts[:, side] = np.bincount(node[kept], minlength=n_nodes)
         sides.append((kept, probability[kept]))

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, Int64
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole
 from labelprism._threads import thread_count
 from labelprism.filters.base import Filter, candidate_table, check_fit_input, keep_entries, take_rows
 from labelprism.filters.diagnostics import TreeDiagnostics, diagnose
@@ -157,7 +158,7 @@ class SpectralTree(Filter):
         seed = int(random.randint(2**31 - 1))
         X, Y, weight, held_out = self._hold_out(X, Y, weight, random)
         n_threads = thread_count(self.n_jobs)
-        features, labels = Features(X, n_threads), self._labels(Y)
+        features, labels = Features(X, n_threads), self._labels(Y, weight)
         monitor = None if held_out is None else Monitor(Features(held_out[0], n_threads), held_out[1])
         grower = Grower(features, labels, weight, self._growth_settings(labels.split, seed), monitor)
         tree = grower.grow()
@@ -170,11 +171,14 @@ class SpectralTree(Filter):
         return self
 
     def _check_parameters(self) -> None:
-        least = {"n_candidates": 1, "max_depth": 0, "head_labels": 0, "n_blocks": 1, "cg_iterations": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < smallest:
-                raise ValueError(f"{name} must be a whole number of at least {smallest}, got {value!r}")
+        for name, smallest, largest in (
+            ("n_candidates", 1, MAX_COLUMNS),
+            ("max_depth", 0, 100),
+            ("head_labels", 0, MAX_COLUMNS),
+            ("n_blocks", 1, 32),
+            ("cg_iterations", 1, MAX_COLUMNS),
+        ):
+            check_whole(name, getattr(self, name), smallest, largest)
         for name, choices in (
             ("routing", ("fractional", "hard")),
             ("noise", ("paper", "sqrt")),
@@ -184,8 +188,10 @@ class SpectralTree(Filter):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for name in ("target_recall", "prune_below"):
-            if not 0 < getattr(self, name) <= 1:
+            if not is_number(getattr(self, name)) or not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be above 0 and at most 1, got {getattr(self, name)!r}")
+        if not is_number(self.weight_threshold) or not 0 <= self.weight_threshold < 1:
+            raise ValueError(f"weight_threshold must be at least 0 and below 1, got {self.weight_threshold!r}")
         if self.head_labels > self.n_candidates:
             raise ValueError(f"head_labels is {self.head_labels}, more than the n_candidates of {self.n_candidates}")
 
@@ -206,8 +212,9 @@ class SpectralTree(Filter):
             verbose=self.verbose,
         )
 
-    def _labels(self, Y: sp.csr_array) -> Labels:
-        frequency = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.float64)
+    def _labels(self, Y: sp.csr_array, weight: Float32) -> Labels:
+        weight_of_entry = np.repeat(weight, np.diff(Y.indptr))
+        frequency = np.bincount(Y.indices, weights=weight_of_entry, minlength=Y.shape[1]).astype(np.float64)
         head = most_frequent(frequency, self.head_labels)
         split = Y
         if head.size:
@@ -220,22 +227,22 @@ class SpectralTree(Filter):
         """Return the examples to learn from, and those held out, if any."""
         if self.validation is None:
             return X, Y, weight, None
-        if isinstance(self.validation, tuple):
-            X_valid, Y_valid = check_fit_input(*self.validation)
+        if isinstance(self.validation, (tuple, list)):
+            X_valid, Y_valid = check_fit_input(*self.validation, Y.shape[1])
             if X_valid.shape[1] != X.shape[1] or Y_valid.shape[1] != Y.shape[1]:
                 raise ValueError(
                     f"validation has {X_valid.shape[1]} features and {Y_valid.shape[1]} labels, "
                     f"but X and Y have {X.shape[1]} and {Y.shape[1]}"
                 )
-            return X, Y, weight, (X_valid, Y_valid)
-        if not 0 < self.validation < 1:
+            return X, Y, weight, _with_labels(X_valid, Y_valid)
+        if not is_number(self.validation) or not 0 < self.validation < 1:
             raise ValueError(f"validation must be (X, Y) or a share between 0 and 1, got {self.validation!r}")
         order = random.permutation(Y.shape[0])
         n_held = max(1, round(self.validation * Y.shape[0]))
         if n_held == Y.shape[0]:
             raise ValueError(f"validation={self.validation} leaves none of the {n_held} examples to learn from")
         held, kept = np.sort(order[:n_held]), np.sort(order[n_held:])
-        return X[kept], Y[kept], weight[kept], (X[held], Y[held])
+        return X[kept], Y[kept], weight[kept], _with_labels(X[held], Y[held])
 
     def _flatten(self, tree: GrownTree, labels: Labels, best_leaves: BestLeaves, X: Any) -> None:
         """Turn the grown tree into flat arrays."""
@@ -248,23 +255,26 @@ class SpectralTree(Filter):
             setattr(self, f"{name}_", np.array(getattr(tree, name), np.float64))
         self.heaviest_labels_ = np.concatenate(tree.heaviest)[:n_nodes]
         self.routers_ = _stacked(tree, X.shape[1])
-        self.leaf_nodes_ = np.concatenate([nodes for nodes, _ in tree.candidates])
-        counts = sp.vstack([counts for _, counts in tree.candidates], format="csr")
+        self.leaf_nodes_ = np.concatenate([nodes for nodes, _, _ in tree.candidates])
+        counts = sp.vstack([counts for _, counts, _ in tree.candidates], format="csr")
         order = np.argsort(self.leaf_nodes_)
         self.leaf_nodes_, counts = self.leaf_nodes_[order], take_rows(counts, order)
+        label_mass = np.concatenate([mass for _, _, mass in tree.candidates])[order]
         self._leaf_of_node = np.full(n_nodes, -1, np.int32)
         self._leaf_of_node[self.leaf_nodes_] = np.arange(self.leaf_nodes_.size)
-        self.leaf_candidates_ = candidate_table(counts)
+        self.leaf_candidates_ = candidate_table(counts, label_mass)
         self.orphans_ = np.zeros(0, np.int64)
         if self.orphans:
-            self._add_orphans(counts, labels, best_leaves, X)
+            counts = self._add_orphans(counts, labels, best_leaves, X)
+            self.leaf_candidates_ = candidate_table(counts, label_mass)
 
-    def _add_orphans(self, counts: sp.csr_array, labels: Labels, best_leaves: BestLeaves, X: Any) -> None:
+    def _add_orphans(self, counts: sp.csr_array, labels: Labels, best_leaves: BestLeaves, X: Any) -> sp.csr_array:
+        """Return the counts of the candidates with the orphans among them."""
         is_candidate = np.zeros(counts.shape[1], bool)
         is_candidate[counts.indices] = True
         self.orphans_ = np.flatnonzero((labels.frequency > 0) & ~is_candidate)
         if not self.orphans_.size:
-            return
+            return counts
         nodes = best_leaves.leaf[self.orphans_]
         lost = nodes < 0  # pruning left no example of the label in any leaf
         leaves = self._leaf_of_node[np.where(lost, self.leaf_nodes_[0], nodes)]
@@ -273,7 +283,7 @@ class SpectralTree(Filter):
         rows = np.concatenate([np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr)), leaves])
         columns = np.concatenate([counts.indices, self.orphans_])
         values = np.concatenate([counts.data, np.maximum(best_leaves.count[self.orphans_], _ORPHAN_COUNT)])
-        self.leaf_candidates_ = candidate_table(sp.csr_array((values, (rows, columns)), shape=counts.shape))
+        return sp.csr_array((values, (rows, columns)), shape=counts.shape)
 
     def _usual_leaf(self, X: Any, Y: sp.csr_array, wanted: Int64) -> Int64:
         """Return the leaf that most examples of each label are routed to."""
@@ -300,7 +310,7 @@ class SpectralTree(Filter):
         features = Features(X, thread_count(self.n_jobs))
         rows, nodes = np.arange(X.shape[0], dtype=np.int32), np.zeros(X.shape[0], np.int64)
         probability = np.ones(X.shape[0])
-        found = []
+        found = [(rows[:0], self._leaf_of_node[:0], probability[:0])]
         while rows.size:
             at_leaf = self.children_[nodes] < 0
             found.append((rows[at_leaf], self._leaf_of_node[nodes[at_leaf]], probability[at_leaf]))
@@ -327,7 +337,9 @@ class SpectralTree(Filter):
         holdout : (X, Y), optional
             Other examples.
         """
-        return diagnose(self, check_fit_input(X, Y), None if holdout is None else check_fit_input(*holdout))
+        check_is_fitted(self, "leaf_candidates_")
+        others = None if holdout is None else check_fit_input(*holdout, self.n_labels_)
+        return diagnose(self, check_fit_input(X, Y, self.n_labels_), others)
 
     def describe(self, node: int, label_names: Sequence[str] | None = None) -> list[str]:
         """Return the most frequent labels of a node, as in the paper's Table 2.
@@ -339,6 +351,7 @@ class SpectralTree(Filter):
         label_names : sequence of c str, optional
             The names of the labels; their numbers when left out.
         """
+        check_is_fitted(self, "leaf_candidates_")
         if not 0 <= node < self.children_.size:
             raise ValueError(f"there is no node {node}; nodes go from 0 to {self.children_.size - 1}")
         labels = self.heaviest_labels_[node]
@@ -368,6 +381,17 @@ class SpectralTree(Filter):
         return features.router_margins(self.routers_, rows, offsets, nodes[starts])
 
 
+def is_number(value: object) -> bool:
+    """Tell whether a parameter is a real number."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _with_labels(X: Any, Y: sp.csr_array) -> tuple[Any, sp.csr_array]:
+    if not Y.nnz:
+        raise ValueError("no held-out example has a label, so that there is no recall to measure; hold out more")
+    return X, Y
+
+
 def _checked_weight(sample_weight: npt.ArrayLike | None, n: int) -> Float32:
     if sample_weight is None:
         return np.ones(n, np.float32)
@@ -393,13 +417,13 @@ def _stacked(tree: GrownTree, n_features: int) -> sp.csr_array:
 def _cut(tree: GrownTree, monitor: Monitor) -> BestLeaves:
     """Cut the tree at the best depth; return the best leaves of the labels there."""
     assert monitor.kept is not None
-    nodes, chosen, best_leaves = monitor.kept
+    nodes, chosen, label_mass, best_leaves = monitor.kept
     depth = monitor.best_depth
     if depth == max(tree.depth):
         return best_leaves
     n_nodes = int(np.searchsorted(tree.depth, depth, side="right"))  # nodes are in the order of their depths
     tree.candidates = [part for part in tree.candidates if not part[0].size or tree.depth[part[0][0]] < depth]
-    tree.candidates.append((nodes, chosen))
+    tree.candidates.append((nodes, chosen, label_mass))
     for name in ("child", "depth", "bias", "noise", "eigenvalue", "mass", "purity", "balance"):
         del getattr(tree, name)[n_nodes:]
     for node in nodes.tolist():

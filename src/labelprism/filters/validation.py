@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelprism._arrays import Int64
@@ -23,7 +24,7 @@ class Monitor:
     features : Features
         X of the held-out examples.
     Y : csr_array of shape (n, c)
-        Their labels.
+        Their labels; at least one example must have some.
 
     Attributes
     ----------
@@ -39,7 +40,8 @@ class Monitor:
         self.Y = Y
         self.recall_path: list[float] = []
         self.best_depth = 0
-        self.kept: tuple[Int64, sp.csr_array, BestLeaves] | None = None
+        self.kept: tuple[Int64, sp.csr_array, npt.NDArray[np.float64], BestLeaves] | None = None
+        """What is needed to cut the tree at the best depth: its nodes, their candidates and label mass, best leaves."""
         self._node = np.zeros(Y.shape[0], np.int64)
         self._found = np.zeros(Y.shape[0])  # the share of each example's labels that its node has
 
@@ -56,16 +58,11 @@ class Monitor:
         """
         place, here = self._place(nodes)
         self._found[here] = share_found(chosen, place[here], self.Y[here])
-        labelled = np.diff(self.Y.indptr) > 0
-        self.recall_path.append(float(self._found[labelled].mean()) if labelled.any() else float("nan"))
+        self.recall_path.append(float(self._found[np.diff(self.Y.indptr) > 0].mean()))
         improved = depth == 0 or self.recall_path[-1] > self.recall_path[self.best_depth]
         if improved:
             self.best_depth = depth
         return improved
-
-    def keep(self, nodes: Int64, chosen: sp.csr_array, best_leaves: BestLeaves) -> None:
-        """Remember what is needed to cut the tree at the present depth."""
-        self.kept = (nodes, chosen, best_leaves)
 
     def descend(self, nodes: Int64, tree: GrownTree, routers: sp.csr_array) -> None:
         """Move the examples at nodes that were just split to their children.
