@@ -22,13 +22,18 @@ constexpr std::int64_t kEntriesPerPiece = std::int64_t{1} << 18;
 std::int64_t entries_before(const CsrView& m, std::int64_t row) { return m.indptr[row]; }
 std::int64_t entries_before(const DenseView& m, std::int64_t row) { return row * m.n_columns; }
 
-// The first row of every piece, and n_rows at the end.
+// The first row of every piece, and n_rows at the end. The pieces hold about as many entries each, and their number is
+// a power of two, so that two, four or eight threads all have the same to do.
 template <class Matrix>
 std::vector<std::int64_t> piece_bounds(const Matrix& m) {
-  const std::int64_t entries = std::max(kEntriesPerPiece, kEntriesPerColumn * m.n_columns);
+  const std::int64_t total = entries_before(m, m.n_rows);
+  const std::int64_t most = total / std::max(kEntriesPerPiece, kEntriesPerColumn * m.n_columns);
+  std::int64_t n_pieces = 1;
+  while (2 * n_pieces <= most) n_pieces *= 2;
   std::vector<std::int64_t> bounds{0};
   for (std::int64_t row = 1; row < m.n_rows; ++row) {
-    if (entries_before(m, row) - entries_before(m, bounds.back()) >= entries) bounds.push_back(row);
+    const std::int64_t piece = static_cast<std::int64_t>(bounds.size());  // that begins here, if its share is reached
+    if (piece < n_pieces && entries_before(m, row) >= total / n_pieces * piece) bounds.push_back(row);
   }
   bounds.push_back(m.n_rows);
   return bounds;
