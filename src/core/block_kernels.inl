@@ -17,28 +17,45 @@ struct Lanes {
 // Entries this far ahead are asked for early: rows of a block that does not fit the cache come from memory in time.
 constexpr std::int64_t kAhead = 12;
 
+// A sum that does not fit one register must be kept as several that do, or the compiler keeps it in memory.
+#if defined(__AVX512F__)
+constexpr int kWidest = 16;
+#elif defined(__AVX2__)
+constexpr int kWidest = 8;
+#else
+constexpr int kWidest = 4;
+#endif
+
 template <int W, bool HasData>
 inline void gather_row(const CsrView& m, std::int64_t row, const float* block, std::int64_t width, float* out) {
-  using Vector = typename Lanes<W>::type;
-  Vector sum = {};
+  constexpr int kLanes = W < kWidest ? W : kWidest;
+  using Vector = typename Lanes<kLanes>::type;
+  Vector sums[W / kLanes] = {};
   const std::int64_t last = m.indptr[row + 1];
   for (std::int64_t t = m.indptr[row]; t < last; ++t) {
     // indices of the rows that follow are next in memory; only the very end of the matrix has none
     if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(block + m.indices[t + kAhead] * width);
-    const Vector lanes = *reinterpret_cast<const Vector*>(block + m.indices[t] * width);
-    sum += HasData ? m.data[t] * lanes : lanes;
+    const float* from = block + m.indices[t] * width;
+    for (int i = 0; i < W / kLanes; ++i) {
+      const Vector lanes = *reinterpret_cast<const Vector*>(from + i * kLanes);
+      sums[i] += HasData ? m.data[t] * lanes : lanes;
+    }
   }
-  *reinterpret_cast<Vector*>(out + row * width) = sum;
+  for (int i = 0; i < W / kLanes; ++i) *reinterpret_cast<Vector*>(out + row * width + i * kLanes) = sums[i];
 }
 
 template <int W, bool HasData>
 inline void scatter_row(const CsrView& m, std::int64_t row, const float* scaled, std::int64_t width, float* out) {
-  using Vector = typename Lanes<W>::type;
-  const Vector lanes = *reinterpret_cast<const Vector*>(scaled);
+  constexpr int kLanes = W < kWidest ? W : kWidest;
+  using Vector = typename Lanes<kLanes>::type;
   const std::int64_t last = m.indptr[row + 1];
   for (std::int64_t t = m.indptr[row]; t < last; ++t) {
     if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(out + m.indices[t + kAhead] * width, 1);
-    *reinterpret_cast<Vector*>(out + m.indices[t] * width) += HasData ? m.data[t] * lanes : lanes;
+    float* to = out + m.indices[t] * width;
+    for (int i = 0; i < W / kLanes; ++i) {
+      const Vector lanes = *reinterpret_cast<const Vector*>(scaled + i * kLanes);
+      *reinterpret_cast<Vector*>(to + i * kLanes) += HasData ? m.data[t] * lanes : lanes;
+    }
   }
 }
 

@@ -43,6 +43,8 @@ inline std::int32_t feature_of(std::uint64_t hash, int bits) {
   return static_cast<std::int32_t>(hash & ((std::uint64_t{1} << bits) - 1));
 }
 
+inline char fold_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+
 // The units (words or characters) that n-grams are made of, inside a folded spelling of the text.
 struct Units {
   struct Unit {
@@ -67,19 +69,40 @@ struct Units {
   void append(std::uint32_t code_point) {
     size = static_cast<std::size_t>(write_code_point(code_point, buffer.data() + size) - buffer.data());
   }
+  void append(const char* first, const char* last, bool fold) {  // ASCII
+    for (; first < last; ++first) buffer[size++] = fold ? fold_ascii(*first) : *first;
+  }
   std::uint64_t hash(std::size_t begin, std::size_t end) const {
     return hash_bytes(buffer.data() + begin, end - begin);
   }
   std::string spelling(std::size_t begin, std::size_t end) const { return {buffer.data() + begin, end - begin}; }
 };
 
+// Letters, digits and the underscore: what CharClass::kWord is below 128.
+constexpr bool is_ascii_word(std::uint8_t c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
+}
+
+struct AsciiWord {
+  constexpr AsciiWord() : is_word() {
+    for (int c = 0; c < 128; ++c) is_word[c] = is_ascii_word(static_cast<std::uint8_t>(c));
+  }
+  bool is_word[128];
+};
+constexpr AsciiWord kAscii;
+
 // Calls use(character) for the characters of a text, folded if that is asked for: a character is what it is folded to.
-template <class Use>
-void each_character(std::string_view text, const HashOptions& options, const Use& use) {
+// Runs of ASCII letters and digits, most of most texts, go to use_word(first, last) instead, and are not folded yet.
+template <class UseWord, class Use>
+void each_character(std::string_view text, const HashOptions& options, const UseWord& use_word, const Use& use) {
   const CharFolds folds;
   const char* at = text.data();
   const char* const end = at + text.size();
   while (at < end) {
+    const char* const first = at;
+    while (at < end && static_cast<signed char>(*at) >= 0 && kAscii.is_word[static_cast<std::uint8_t>(*at)]) ++at;
+    if (at > first) use_word(first, at);
+    if (at == end) return;
     const std::uint32_t code = next_code_point(at, end);
     if (options.fold) {
       folds.fold(code, use);
@@ -117,7 +140,12 @@ void split_words(std::string_view text, const HashOptions& options, Units& out) 
     if (kind != CharClass::kMark) ++length;
     if (kind == CharClass::kIdeograph) ideograph = true;
   };
-  each_character(text, options, take);
+  const auto take_run = [&](const char* first, const char* last) {
+    if (ideograph) end_word();
+    length += static_cast<int>(last - first);
+    out.append(first, last, options.fold);
+  };
+  each_character(text, options, take_run, take);
   end_word();
 }
 
@@ -156,7 +184,7 @@ void each_char_ngram(std::string_view text, const HashOptions& options, Units& o
     out.clear();
   };
   bool blank_pending = false;
-  each_character(text, options, [&](std::uint32_t code) {
+  const auto take = [&](std::uint32_t code) {
     if (is_space(code)) {
       if (in_word) end_piece();
       blank_pending = !out.units.empty();
@@ -166,7 +194,11 @@ void each_char_ngram(std::string_view text, const HashOptions& options, Units& o
     if (blank_pending || (in_word && out.units.empty())) push(' ');
     blank_pending = false;
     push(code);
-  });
+  };
+  const auto take_run = [&](const char* first, const char* last) {
+    for (; first < last; ++first) take(static_cast<std::uint8_t>(options.fold ? fold_ascii(*first) : *first));
+  };
+  each_character(text, options, take_run, take);
   end_piece();
 }
 
