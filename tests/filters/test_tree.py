@@ -306,6 +306,20 @@ def test_validation_picks_the_depth(capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_array_equal(whole.heaviest_labels_, tree.heaviest_labels_)
 
 
+def test_orphans_of_a_tree_that_was_cut() -> None:
+    """They go to the leaves of the cut tree, not to those that growth reached later."""
+    rng = np.random.default_rng(1)
+    X, Y = planted(n=400, c=40)
+    X = sp.csr_array(X + 0.4 * rng.random((400, 60)) * (rng.random((400, 60)) < 0.3))
+    wide = {"n_candidates": 1, "noise": "sqrt"}  # labels that share a leaf and lose
+    tree = fitted(X[:300], Y[:300], max_depth=9, validation=(X[300:], Y[300:]), **wide)
+    assert tree.best_depth_ < len(tree.recall_path_) - 1
+    assert tree.orphans_.size
+    whole = fitted(X[:300], Y[:300], max_depth=tree.best_depth_, **wide)
+    np.testing.assert_array_equal(whole.orphans_, tree.orphans_)
+    assert (whole.leaf_candidates_ != tree.leaf_candidates_).nnz == 0
+
+
 def test_validation_by_share() -> None:
     X, Y = planted()
     tree = fitted(X, Y, validation=0.2)
@@ -321,6 +335,9 @@ def test_stopping() -> None:
     assert shallow.leaf_nodes_.size < deep.leaf_nodes_.size
     assert fitted(X, Y, n_candidates=24).children_.size == 1  # all labels fit at the root
     assert deep.depth_.max() == 5
+    lonely = fitted(X[:40], np.arange(40), n_candidates=1, max_depth=12, noise="sqrt")
+    assert (lonely.mass_[lonely.children_ >= 0] >= 2).all()
+    assert (lonely.mass_[lonely.children_ < 0] < 2).any()
 
 
 def test_median_against_zero() -> None:

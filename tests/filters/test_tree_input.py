@@ -36,12 +36,13 @@ def test_weights_count_everywhere() -> None:
     assert small.leaf_nodes_.size == fitted(X, Y).leaf_nodes_.size
 
 
-def test_a_large_mean_does_not_hide_the_labels() -> None:
+@pytest.mark.parametrize("offset", [0, 100, 1000])
+def test_a_large_mean_does_not_hide_the_labels(offset: float) -> None:
     X, Y = planted()
-    plain, shifted = (fitted(X.toarray() + offset, Y, noise="sqrt") for offset in (0, 100))
-    assert shifted.leaf_nodes_.size > 8
-    assert shifted.diagnostics(X.toarray() + 100, Y).train_recall > 0.5
-    assert plain.leaf_nodes_.size > 8
+    shifted = X.toarray() + np.float32(offset)
+    tree = fitted(shifted, Y, noise="sqrt")
+    assert tree.leaf_nodes_.size > 8
+    assert tree.diagnostics(shifted, Y).train_recall > 0.5
 
 
 def test_values_beyond_all_measure() -> None:
@@ -86,6 +87,7 @@ def test_read_only_memory_mapped_and_pickled(tmp_path: Path) -> None:
         (np.ones((1, 3)), np.ones((1, 2))),  # one row
         (np.random.default_rng(0).random((9, 3)), np.ones((9, 1))),  # one label
         (np.ones((9, 3)), np.eye(9)),  # all rows equal
+        (np.tile(np.random.default_rng(0).random(40), (60, 1)), np.eye(60)),  # the same, with rounding
         (np.zeros((9, 3)), np.eye(9)),  # empty rows
         (
             np.random.default_rng(0).random((3, 4)),
@@ -102,6 +104,16 @@ def test_degenerate_data(X: np.ndarray, Y: np.ndarray) -> None:
         assert ((leaves >= 0) & (leaves < tree.leaf_nodes_.size)).all()
         np.testing.assert_allclose(tree.leaf_probabilities(given).sum(axis=1), 1, atol=1e-5)
         assert tree.candidates(given).shape == (X.shape[0], Y.shape[1])
+        if np.ptp(X, axis=0).max() == 0:  # nothing to split by
+            assert tree.children_.size == 1
+
+
+def test_labels_that_say_nothing_split_nothing() -> None:
+    """All labels everywhere: the eigenvalue is 0, and not what rounding makes of it."""
+    for seed in range(10):
+        X = np.random.default_rng(seed).random((300, 40)) + 10 * seed
+        for labels in (np.ones((300, 5)), np.tile([1, 0, 1, 1, 1], (300, 1))):
+            assert SpectralTree(2, 6, random_state=seed).fit(X, labels).children_.size == 1
 
 
 def test_a_million_labels_of_which_ten_occur() -> None:
@@ -131,6 +143,7 @@ def test_a_million_labels_of_which_ten_occur() -> None:
         ({"head_labels": 9, "n_candidates": 4}, "head_labels"),
         ({"validation": 1.5}, "validation"),
         ({"validation": "a"}, "validation"),
+        ({"validation": (1, 2, 3)}, "validation"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"target_recall": "a"}, "target_recall"),
         ({"n_blocks": 33}, "n_blocks"),

@@ -28,7 +28,6 @@ Float64 = npt.NDArray[np.float64]
 SMALLEST_MASS = 2.0
 """A node of less mass than two examples have, by their mean weight or by weight 1, is a leaf."""
 
-_SMALLEST_EIGENVALUE = 1e-9  # beside sum of D |x|^2, which is the most it could be; less is rounding
 _NO_CHILD = -1
 
 
@@ -148,7 +147,6 @@ class Grower:
         self.monitor = monitor
         self.tree = GrownTree()
         self.best_leaves = BestLeaves(labels.all.shape[1])
-        self.squared_norms = features.squared_norms()
         self.smallest_mass = SMALLEST_MASS * min(1.0, float(sample_weight.mean(dtype=np.float64)))
 
     def grow(self) -> GrownTree:
@@ -237,7 +235,9 @@ class Grower:
         right = probability_right(solved.margins, np.repeat(bias, sizes), np.repeat(noise, sizes))
         share = _sum_by_node(weight * right, wanted.offsets) / solved.mass
         followed = children(wanted, right, nodes[splits], self.settings.pruning)
-        works = self._works(wanted, weight, solved, followed)
+        # A direction that is but rounding has an eigenvalue of 0; and pruning may leave a child without examples.
+        reached = (np.diff(followed.offsets).reshape(-1, 2) > 0).all(axis=1)
+        works = np.flatnonzero((solved.eigenvalue > 0) & reached)
         kept = wanted.take(works)
         right = right[np.repeat(np.isin(np.arange(sizes.size), works), sizes)]
         first_child = len(self.tree.child)
@@ -245,12 +245,6 @@ class Grower:
         self.tree.add_nodes(2 * works.size, depth + 1)
         next_examples = followed.take(np.stack([2 * works, 2 * works + 1], axis=1).ravel())
         return next_examples, first_child + np.arange(2 * works.size), splits[works]
-
-    def _works(self, examples: Examples, weight: Float32, solved: Splits, followed: Examples) -> Int64:
-        """Return the nodes whose split is one: by more than rounding, and with examples left on both sides."""
-        largest = _sum_by_node(weight * self.squared_norms[examples.rows], examples.offsets)
-        reached = (np.diff(followed.offsets).reshape(-1, 2) > 0).all(axis=1)
-        return np.flatnonzero((solved.eigenvalue > _SMALLEST_EIGENVALUE * largest) & reached)
 
     def _noise(self, solved: Splits) -> Float64:
         if self.settings.routing == "hard":

@@ -86,15 +86,6 @@ class Features:
         self._parts = csr_parts(X) if is_sparse(X) else None
         self._dense = None if is_sparse(X) else X
 
-    def squared_norms(self) -> npt.NDArray[np.float64]:
-        """Return |x|^2 of every row, (n,)."""
-        if self._parts is None:
-            assert self._dense is not None
-            return np.asarray(np.square(self._dense, dtype=np.float64).sum(axis=1))
-        row_of_entry = np.repeat(np.arange(self.n_rows), np.diff(self._parts.indptr))
-        squares = self._parts.data.astype(np.float64) ** 2
-        return np.asarray(np.bincount(row_of_entry, weights=squares, minlength=self.n_rows))
-
     def solve_nodes(
         self,
         Y: sp.csr_array,

@@ -188,9 +188,9 @@ class SpectralTree(Filter):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for name in ("target_recall", "prune_below"):
-            if not is_number(getattr(self, name)) or not 0 < getattr(self, name) <= 1:
+            if not _is_number(getattr(self, name)) or not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be above 0 and at most 1, got {getattr(self, name)!r}")
-        if not is_number(self.weight_threshold) or not 0 <= self.weight_threshold < 1:
+        if not _is_number(self.weight_threshold) or not 0 <= self.weight_threshold < 1:
             raise ValueError(f"weight_threshold must be at least 0 and below 1, got {self.weight_threshold!r}")
         if self.head_labels > self.n_candidates:
             raise ValueError(f"head_labels is {self.head_labels}, more than the n_candidates of {self.n_candidates}")
@@ -227,7 +227,7 @@ class SpectralTree(Filter):
         """Return the examples to learn from, and those held out, if any."""
         if self.validation is None:
             return X, Y, weight, None
-        if isinstance(self.validation, (tuple, list)):
+        if isinstance(self.validation, (tuple, list)) and len(self.validation) == 2:
             X_valid, Y_valid = check_fit_input(*self.validation, Y.shape[1])
             if X_valid.shape[1] != X.shape[1] or Y_valid.shape[1] != Y.shape[1]:
                 raise ValueError(
@@ -235,7 +235,7 @@ class SpectralTree(Filter):
                     f"but X and Y have {X.shape[1]} and {Y.shape[1]}"
                 )
             return X, Y, weight, _with_labels(X_valid, Y_valid)
-        if not is_number(self.validation) or not 0 < self.validation < 1:
+        if not _is_number(self.validation) or not 0 < self.validation < 1:
             raise ValueError(f"validation must be (X, Y) or a share between 0 and 1, got {self.validation!r}")
         order = random.permutation(Y.shape[0])
         n_held = max(1, round(self.validation * Y.shape[0]))
@@ -262,7 +262,7 @@ class SpectralTree(Filter):
         label_mass = np.concatenate([mass for _, _, mass in tree.candidates])[order]
         self._leaf_of_node = np.full(n_nodes, -1, np.int32)
         self._leaf_of_node[self.leaf_nodes_] = np.arange(self.leaf_nodes_.size)
-        self.leaf_candidates_ = candidate_table(counts, label_mass)
+        self.leaf_candidates_ = candidate_table(counts, label_mass)  # from here on the tree can route
         self.orphans_ = np.zeros(0, np.int64)
         if self.orphans:
             counts = self._add_orphans(counts, labels, best_leaves, X)
@@ -381,7 +381,7 @@ class SpectralTree(Filter):
         return features.router_margins(self.routers_, rows, offsets, nodes[starts])
 
 
-def is_number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     """Tell whether a parameter is a real number."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
