@@ -5,7 +5,7 @@
 
 namespace labelprism {
 
-// A view of a CSR matrix. Kernels trust it: bindings.cpp checks shapes and the range of every index beforehand.
+// A view of a CSR matrix. Kernels trust it: the bindings check shapes and the range of every index beforehand.
 struct CsrView {
   std::int64_t n_rows;
   std::int64_t n_columns;

@@ -1,4 +1,4 @@
-"""Types of the native kernels; see src/core/bindings.cpp."""
+"""Types of the native kernels; see src/core/bindings*.cpp."""
 
 from typing import TypeAlias
 

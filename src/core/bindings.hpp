@@ -1,0 +1,110 @@
+// What the bindings share: arrays as Python gives them, and the checks that every kernel relies on.
+//
+// Every function checks the arrays it is given (a forged model or file must not read outside its arrays), then releases
+// the GIL. Inputs may be read-only.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "buffer.hpp"
+#include "csr.hpp"
+#include "growing_csr.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace labelprism {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using NewArray = nb::ndarray<nb::numpy, T, nb::c_contig>;
+
+// An argument that must be an array of just the right kind: a silent conversion could wrap numbers that are too large.
+inline auto array(const char* name) { return nb::arg(name).noconvert(); }
+
+inline void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+// A new uninitialised array; `data` points into it.
+template <class T>
+NewArray<T> new_array(std::initializer_list<std::size_t> shape, T** data) {
+  std::size_t size = 1;
+  for (const std::size_t extent : shape) {
+    if (extent != 0 && size > PTRDIFF_MAX / sizeof(T) / extent) throw std::bad_alloc();
+    size *= extent;
+  }
+  *data = new T[size];
+  nb::capsule owner(*data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return NewArray<T>(*data, shape, owner);
+}
+
+// A buffer's array, without a copy.
+template <class T>
+NewArray<T> take(Buffer<T>& buffer) {
+  const auto [data, size] = buffer.release();
+  nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
+  return NewArray<T>(data, {size}, owner);
+}
+
+inline std::tuple<NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>> take(GrowingCsr& matrix) {
+  return {take(matrix.indptr), take(matrix.indices), take(matrix.data)};
+}
+
+// Checks all that kernels rely on; costs one pass over the indices, which a kernel reads anyway.
+inline CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices, const float* data,
+                           std::size_t data_size, std::int64_t n_columns) {
+  require(0 <= n_columns && n_columns <= INT32_MAX, "there must be 0 to 2147483647 columns");
+  require(indptr.size() > 0 && indptr.data()[0] == 0, "indptr must begin with 0");
+  const std::int64_t n_rows = static_cast<std::int64_t>(indptr.size()) - 1;
+  const std::int64_t* pointers = indptr.data();
+  bool ascending = true;
+  for (std::int64_t r = 0; r < n_rows; ++r) ascending &= pointers[r] <= pointers[r + 1];
+  require(ascending, "indptr must not descend");
+  require(pointers[n_rows] == static_cast<std::int64_t>(indices.size()), "indptr must end with the number of indices");
+  require(data == nullptr || data_size == indices.size(), "data and indices must be of the same length");
+  const std::int32_t* columns = indices.data();
+  bool inside = true;
+  for (std::size_t t = 0; t < indices.size(); ++t) inside &= columns[t] >= 0 && columns[t] < n_columns;
+  require(inside, "an index is out of range");
+  return {n_rows, n_columns, pointers, columns, data};
+}
+
+inline CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices,
+                           const Vector<float>& data, std::int64_t n_columns) {
+  // An empty array may have a null pointer, which would stand for "all ones".
+  static const float nothing = 0;
+  return checked_csr(indptr, indices, data.size() ? data.data() : &nothing, data.size(), n_columns);
+}
+
+inline CsrView checked_labels(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices,
+                              std::int64_t n_columns) {
+  return checked_csr(indptr, indices, nullptr, 0, n_columns);
+}
+
+inline DenseView checked_dense(const Matrix<float>& X) {
+  return {static_cast<std::int64_t>(X.shape(0)), static_cast<std::int64_t>(X.shape(1)), X.data()};
+}
+
+void bind_products(nb::module_& m);
+void bind_text(nb::module_& m);
+void bind_tree(nb::module_& m);
+
+}  // namespace labelprism
