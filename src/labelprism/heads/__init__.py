@@ -1,5 +1,8 @@
 """Heads: H of the paper, which scores the candidates of an example."""
 
 from labelprism.heads.base import Head, Routes
+from labelprism.heads.constant import ConstantHead
+from labelprism.heads.embedding import LabelEmbedding
+from labelprism.heads.wrapped import WrappedHead
 
-__all__ = ["Head", "Routes"]
+__all__ = ["ConstantHead", "Head", "LabelEmbedding", "Routes", "WrappedHead"]
