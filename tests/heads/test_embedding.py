@@ -9,7 +9,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
+from labelprism.features import RandomFourierFeatures
 from labelprism.heads import LabelEmbedding, embedding
 
 N, D, C = 400, 50, 30
@@ -118,13 +121,20 @@ def test_y_is_never_made_dense(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_embedding_helps_a_classifier() -> None:
-    from sklearn.linear_model import LogisticRegression
-
     X, Y = planted(several=False)
     model = LabelEmbedding(10, random_state=0).fit(X[:300], Y[:300])
     numbers = Y.indices
     classifier = LogisticRegression(C=100, max_iter=1000).fit(model.transform(X[:300]), numbers[:300])
     assert classifier.score(model.transform(X[300:]), numbers[300:]) > 0.3
+
+
+def test_in_a_pipeline_with_random_fourier_features() -> None:
+    X, Y = planted()
+    pipeline = make_pipeline(LabelEmbedding(5, random_state=0), RandomFourierFeatures(20, random_state=0))
+    mapped = pipeline.fit_transform(sp.csr_array(X), Y)
+    assert mapped.shape == (N, 20)
+    assert mapped.dtype == np.float32
+    np.testing.assert_array_equal(pipeline.transform(sp.csr_array(X)), mapped)
 
 
 def test_rank_is_at_most_that_of_the_data() -> None:
