@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
 from labelprism.features import RandomFourierFeatures
 from labelprism.heads import LabelEmbedding, embedding
@@ -107,6 +108,9 @@ def test_same_seed_same_bits(way: str, sparse: bool) -> None:
     for name in ("embedding_", "eigenvalues_", "projection_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     np.testing.assert_array_equal(one.transform(X), two.transform(X))
+    with threadpool_limits(1):
+        alone = LabelEmbedding(8, random_state=3).fit(X, Y)
+    np.testing.assert_array_equal(alone.projection_, one.projection_)
 
 
 def test_y_is_never_made_dense(monkeypatch: pytest.MonkeyPatch) -> None:

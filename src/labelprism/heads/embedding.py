@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, CSRParts, Float32, as_label_matrix, check_whole, csr_parts, is_sparse
@@ -101,7 +102,12 @@ class LabelEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ValueError(f"X has {X.shape[0]} rows and Y has {Y.shape[0]}; they must be rows of the same examples")
         if not (Y.nnz and X.shape[1]):
             raise ValueError("there is nothing to learn from: X has no features, or no example has a label")
-        rank = min(self.rank, X.shape[1], Y.shape[1])
+        # The dense problems are small: more BLAS threads would gain little, and change the bits with their number.
+        with threadpool_limits(1, "blas"):
+            self._embed(X, Y, min(self.rank, X.shape[1], Y.shape[1]))
+        return self
+
+    def _embed(self, X: Any, Y: sp.csr_array, rank: int) -> None:
         width = min(rank + self.oversampling, Y.shape[1])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         directions = np.random.default_rng(seed).standard_normal((Y.shape[1], width), dtype=np.float32)
@@ -120,7 +126,6 @@ class LabelEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.projection_ = _rotated(weights, rotation)  # the fit of Y Q is linear in Q, so that of Y V is known
         self.n_features_in_ = int(X.shape[1])
         self._n_features_out = rank
-        return self
 
     def transform(self, X: Any) -> Float32:
         """Predict the coordinates of the labels of each row.
