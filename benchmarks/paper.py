@@ -78,6 +78,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--noise", choices=["paper", "sqrt"], help="by default paper for sparse data, sqrt for dense")
     parser.add_argument("--hash-bits", type=int, default=15, help="hash more than 2^bits features to so many, for H")
     parser.add_argument("--rank", type=int, help="of the label embedding; 300 for odp and 800 for lshtc by default")
+    parser.add_argument("--ridge", type=float, help="of the label embedding; by default the best on training rows")
     parser.add_argument("--fourier", type=int, default=4000, help="random Fourier features of the embedding, for lshtc")
     parser.add_argument("--head", choices=["logistic", "low_rank"], help="by default logistic for sparse data")
     parser.add_argument("--one-label", action="store_true", help="reduce rows to their first labels")
@@ -104,6 +105,7 @@ def main() -> None:
         noise=a.noise,
         hash_bits=a.hash_bits,
         embedding_rank=a.rank,
+        ridge=a.ridge,
         fourier_features=a.fourier,
     )
     say(machine())

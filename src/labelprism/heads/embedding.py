@@ -102,7 +102,7 @@ class LabelEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ValueError(f"X has {X.shape[0]} rows and Y has {Y.shape[0]}; they must be rows of the same examples")
         if not (Y.nnz and X.shape[1]):
             raise ValueError("there is nothing to learn from: X has no features, or no example has a label")
-        # The dense problems are small: more BLAS threads would gain little, and change the bits with their number.
+        # Bits may depend on the number of BLAS threads, and small problems wait longer for threads than they work.
         with threadpool_limits(1, "blas"):
             self._embed(X, Y, min(self.rank, X.shape[1], Y.shape[1]))
         return self
