@@ -160,7 +160,7 @@ def embedded_baseline(data: Split, settings: Settings, rank: int, loss: str, n_f
 def best_ridge(data: Split, settings: Settings, rank: int) -> float:
     """Choose the ridge of the label embedding on training rows that are held out; test rows are not looked at.
 
-    The best ridge differs a hundredfold between data sets, which the baseline shall not suffer from. Judged is P@1 of the
+    The best ridge differs a hundredfold between data sets; the baseline shall not suffer by it. Judged is P@1 of the
     regression's own scores V W'x, which need no classifier.
     """
     n = data.X.shape[0]
