@@ -6,4 +6,6 @@ NB_MODULE(_core, m) {
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
   labelprism::bind_text(m);
+  labelprism::bind_heads(m);
+  labelprism::bind_head_scores(m);
 }

@@ -42,6 +42,23 @@ void bind_block_products(nb::module_& m) {
       array("indptr"), array("indices"), array("data"), array("block"), "n_threads"_a = 1,
       "The product of a CSR matrix (n, d) and a dense block (d, width).");
   m.def(
+      "dense_times_block",
+      [](Matrix<float> X, Matrix<float> block, int n_threads) {
+        const DenseView rows = checked_dense(X);
+        const auto width = static_cast<std::int64_t>(block.shape(1));
+        require(static_cast<std::int64_t>(block.shape(0)) == rows.n_columns, "block must have a row for every column");
+        require(width % 8 == 0, "block must have a multiple of 8 columns");
+        float* out;
+        NewArray<float> result = new_array({X.shape(0), block.shape(1)}, &out);
+        {
+          const nb::gil_scoped_release release;
+          dense_times_block(rows, block.data(), width, n_threads, out);
+        }
+        return result;
+      },
+      array("X"), array("block"), "n_threads"_a = 1,
+      "The product of a dense matrix (n, d) and a block (d, width); a row's result does not depend on the others.");
+  m.def(
       "csr_transposed_times_block",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_columns,
          Matrix<float> block, int n_threads) {

@@ -107,4 +107,22 @@ void normal_times_block(const CsrView& Y, const float* row_weight, const float* 
   });
 }
 
+void dense_times_block(const DenseView& X, const float* block, std::int64_t width, int n_threads, float* out) {
+  typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
+  constexpr std::int64_t kRowsAtOnce = 4;
+  parallel_ranges(X.n_rows, 256, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; row += kRowsAtOnce) {
+      const std::int64_t n = std::min(kRowsAtOnce, end - row);
+      for (std::int64_t q = 0; q < width; q += 8) {
+        Eight sums[kRowsAtOnce] = {};
+        for (std::int64_t j = 0; j < X.n_columns; ++j) {
+          const Eight lanes = *reinterpret_cast<const Eight*>(block + j * width + q);
+          for (std::int64_t r = 0; r < n; ++r) sums[r] += X.data[(row + r) * X.n_columns + j] * lanes;
+        }
+        for (std::int64_t r = 0; r < n; ++r) *reinterpret_cast<Eight*>(out + (row + r) * width + q) = sums[r];
+      }
+    }
+  });
+}
+
 }  // namespace labelprism

@@ -28,4 +28,8 @@ void transposed_times_block(const DenseView& matrix, const float* row_weight, co
 // out = Y'D Y block for a matrix of ones Y and blocks of 8: [n_columns][8] to [n_columns][8].
 void normal_times_block(const CsrView& Y, const float* row_weight, const float* block, int n_threads, float* out);
 
+// out = X block for a dense X, [n_rows][width], with width a multiple of 8. Every row is added up in the same order
+// wherever it stands, which BLAS does not promise.
+void dense_times_block(const DenseView& X, const float* block, std::int64_t width, int n_threads, float* out);
+
 }  // namespace labelprism

@@ -6,13 +6,15 @@ The parts are loaded when they are first used: `import labelprism` alone loads n
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "data", "features", "filters", "metrics"]
+__all__ = ["PrismClassifier", "__version__", "data", "features", "filters", "heads", "metrics"]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name == "PrismClassifier":
+        return importlib.import_module("labelprism.estimator").PrismClassifier
     if name in __all__:
         return importlib.import_module(f"labelprism.{name}")
     raise AttributeError(f"module 'labelprism' has no attribute {name!r}")

@@ -11,6 +11,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 Float64: TypeAlias = npt.NDArray[np.float64]
 
 def csr_times_block(indptr: Int64, indices: Int32, data: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
+def dense_times_block(X: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
 def csr_transposed_times_block(
     indptr: Int64, indices: Int32, data: Float32, n_columns: int, block: Float32, n_threads: int = 1
 ) -> Float32: ...
@@ -137,3 +138,112 @@ class TokenTable:
     def __init__(self) -> None: ...
     def add(self, utf8: bytes, offsets: Int64, options: HashOptions) -> None: ...
     def names(self, options: HashOptions) -> list[tuple[int, str]]: ...
+
+class _Trainer:
+    label_bias: Float32
+    slot_bias: Float32
+    codes: Float32
+
+class _SparseTrainer(_Trainer):
+    def __init__(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        n_labels: int,
+        n_features: int,
+        loss: str,
+        label_weights: bool,
+        slot_bias: bool,
+        slot_weights: bool,
+        n_codes: int,
+    ) -> None: ...
+    def train(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        n_features: int,
+        label_indptr: Int64,
+        labels: Int32,
+        offsets: Int64,
+        leaves: Int32,
+        rate: float,
+        momentum: float,
+        batch_size: int,
+        group_penalty: float,
+        n_threads: int = 1,
+    ) -> float: ...
+
+class TableTrainer(_SparseTrainer):
+    def weights(self) -> Float32: ...
+    def take_weights(self) -> Float32: ...
+
+class TouchedTrainer(_SparseTrainer):
+    def weights(self) -> tuple[Int64, Int32, Float32]: ...
+    def slot_weights(self) -> tuple[Int64, Int32, Float32]: ...
+    def take_weights(self) -> tuple[Int64, Int32, Float32]: ...
+    def take_slot_weights(self) -> tuple[Int64, Int32, Float32]: ...
+
+class DenseTrainer(_Trainer):
+    def __init__(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        n_labels: int,
+        width: int,
+        loss: str,
+        label_weights: bool,
+        slot_bias: bool,
+        slot_weights: bool,
+        n_codes: int,
+    ) -> None: ...
+    def train(
+        self,
+        X: Float32,
+        label_indptr: Int64,
+        labels: Int32,
+        offsets: Int64,
+        leaves: Int32,
+        rate: float,
+        momentum: float,
+        batch_size: int,
+        group_penalty: float,
+        n_threads: int = 1,
+    ) -> float: ...
+    def set_embedding(self, initial: Float32) -> None: ...
+    def train_embedded(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        label_indptr: Int64,
+        labels: Int32,
+        offsets: Int64,
+        leaves: Int32,
+        rate: float,
+        momentum: float,
+        batch_size: int,
+        group_penalty: float,
+        n_threads: int = 1,
+    ) -> float: ...
+    def weights(self) -> Float32: ...
+    def slot_weights(self) -> Float32: ...
+    def embedding(self) -> Float32: ...
+
+class LinearHead:
+    def __init__(self, indptr: Int64, indices: Int32, n_labels: int, slot_bias: Float32) -> None: ...
+    def set_dense(self, weights: Float32, by_slot: bool, code_shift: int) -> None: ...
+    def set_sparse(
+        self, indptr: Int64, indices: Int32, data: Float32, width: int, by_slot: bool, code_shift: int
+    ) -> None: ...
+    def set_codes(self, codes: Float32) -> None: ...
+    def set_dense_deviations(self, weights: Float32) -> None: ...
+    def set_sparse_deviations(self, indptr: Int64, indices: Int32, data: Float32, width: int) -> None: ...
+    def scores_csr(
+        self, indptr: Int64, indices: Int32, data: Float32, leaves: Int32, n_threads: int = 1
+    ) -> Float32: ...
+    def scores_dense(self, X: Float32, leaves: Int32, n_threads: int = 1) -> Float32: ...
+    def top_k_csr(
+        self, indptr: Int64, indices: Int32, data: Float32, leaves: Int32, k: int, n_threads: int = 1
+    ) -> tuple[Int32, Float32]: ...
+    def top_k_dense(self, X: Float32, leaves: Int32, k: int, n_threads: int = 1) -> tuple[Int32, Float32]: ...

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from labelprism._arrays import Float32, Int64
+from labelprism._hashing import hashed_uniform
 from labelprism.filters.node import Examples
 
 Float64 = npt.NDArray[np.float64]
@@ -72,20 +73,6 @@ class Pruning(NamedTuple):
         chance = hashed_uniform(node_ids[small], rows[small], self.seed)
         lucky[small] = chance < probability[small] / self.below
         return np.where(small, np.where(lucky, self.below, 0), probability).astype(np.float32)
-
-
-def hashed_uniform(a: npt.NDArray[np.int64], b: npt.NDArray[np.int32], seed: int) -> Float64:
-    """Return a number in [0, 1) for every pair (a, b), the same for the same seed (SplitMix64)."""
-    x = _scrambled(np.uint64(seed) ^ _scrambled(a.astype(np.uint64)))
-    bits = _scrambled(x ^ b.astype(np.uint64)) >> np.uint64(11)
-    return np.asarray(bits.astype(np.float64) * 2.0**-53)
-
-
-def _scrambled(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def children(examples: Examples, right: Float64, node_ids: Int64, pruning: Pruning) -> Examples:

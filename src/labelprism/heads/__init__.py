@@ -3,6 +3,8 @@
 from labelprism.heads.base import Head, Routes
 from labelprism.heads.constant import ConstantHead
 from labelprism.heads.embedding import LabelEmbedding
+from labelprism.heads.logistic import LogisticHead
+from labelprism.heads.low_rank import LowRankHead
 from labelprism.heads.wrapped import WrappedHead
 
-__all__ = ["ConstantHead", "Head", "LabelEmbedding", "Routes", "WrappedHead"]
+__all__ = ["ConstantHead", "Head", "LabelEmbedding", "LogisticHead", "LowRankHead", "Routes", "WrappedHead"]

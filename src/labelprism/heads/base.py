@@ -115,6 +115,11 @@ class Head(BaseEstimator):  # type: ignore[misc]
             labels[begin:end], best[begin:end] = _core.top_k_csr(*csr_parts(found), k, thread_count(self.n_jobs))
         return labels, best
 
+    @property
+    def n_labels_(self) -> int:
+        """The number of labels."""
+        return int(self.candidates_.shape[1])
+
     def _leaf_scores(self, X: Any, leaves: Int32, indptr: npt.NDArray[np.int64]) -> Float32:
         """Return the scores of the candidates of the rows, one row after the other; row i has its at indptr[i]."""
         raise NotImplementedError
@@ -137,6 +142,6 @@ class Head(BaseEstimator):  # type: ignore[misc]
         if leaves.shape != (n,) or leaves.dtype.kind not in "iu":
             raise ValueError(f"leaves must be {n} whole numbers, one for each example; got shape {leaves.shape}")
         n_leaves = self.candidates_.shape[0]
-        if n and not (0 <= leaves.min() and leaves.max() < n_leaves):
+        if n and not (leaves.min() >= 0 and leaves.max() < n_leaves):
             raise ValueError(f"leaves must lie between 0 and {n_leaves - 1}")
-        return leaves.astype(np.int32, copy=False)
+        return np.asarray(leaves, np.int32)

@@ -1,0 +1,274 @@
+"""`SGDHead`: what heads trained by stochastic gradient descent have in common (section 3.5 of the paper).
+
+Every time an example comes up its route is drawn anew, and with the leaf come the candidates. Rows of a leaf are taken
+together, so that they share the weights they fetch from memory. The leaf is a task, as in multi-task learning, and
+`task` says which parameters leaves have for themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, as_label_matrix, check_whole, is_sparse
+from labelprism._progress import ProgressBar
+from labelprism._threads import thread_count
+from labelprism.data.dataset import as_features
+from labelprism.heads.base import Head, Routes
+from labelprism.heads.preparation import LARGEST_FULL, FeatureHash, Preconditioner, crossed, scale_of, scaled
+
+Task = Literal["none", "bias", "weights", "hash", "low_rank", "group_sparse"]
+TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
+
+_ROWS_PER_CHUNK = 1 << 16
+_SMALLEST_PRIOR = 1e-5
+_CROSSED_FEATURES = 1 << 22  # where features are not hashed, crossed ones go into a table of this size at least
+
+logger = logging.getLogger("labelprism")
+
+
+class Terms(NamedTuple):
+    """Which parameters a score has; see src/core/head_trainer.hpp."""
+
+    label_weights: bool
+    slot_bias: bool
+    slot_weights: bool
+    n_codes: int
+
+
+class Visits(NamedTuple):
+    """Rows in the order of training, grouped: visit v has the rows offsets[v] to offsets[v + 1], all at leaves[v]."""
+
+    rows: Int64
+    offsets: Int64
+    leaves: Int32
+
+
+class SGDHead(Head):
+    """Base of `LogisticHead` and `LowRankHead`, which have the documentation of the parameters."""
+
+    def __init__(
+        self,
+        passes: int = 20,
+        *,
+        loss: Literal["auto", "softmax", "logistic"] = "auto",
+        task: Task = "bias",
+        routes: Literal["sampled", "decided"] = "sampled",
+        learning_rate: float = 1.0,
+        momentum: float = 0.9,
+        decay: float = 0.95,
+        batch_size: int = 32,
+        group_rows: int = 256,
+        precondition: Literal["auto"] | Preconditioner = "auto",
+        n_hashed_features: int | None = None,
+        n_hashes: int = 1,
+        n_codes: int = 4,
+        group_penalty: float = 0.001,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.passes = passes
+        self.loss = loss
+        self.task = task
+        self.routes = routes
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.decay = decay
+        self.batch_size = batch_size
+        self.group_rows = group_rows
+        self.precondition = precondition
+        self.n_hashed_features = n_hashed_features
+        self.n_hashes = n_hashes
+        self.n_codes = n_codes
+        self.group_penalty = group_penalty
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------------------------------ fit
+
+    def fit(self, X: Any, Y: Any, routes: Routes) -> SGDHead:
+        """Learn to score the candidates.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        Y : sparse matrix or array of shape (n, c)
+            The labels; those that are not among the candidates of an example's leaf give no positive.
+        routes : Routes
+            The leaves of the examples, and the candidates of the leaves.
+        """
+        self._check_parameters()
+        X, Y = as_features(X), as_label_matrix(Y)
+        if (X.shape[0], routes.table.shape[1]) != Y.shape:
+            raise ValueError(f"Y has shape {Y.shape}, expected {(X.shape[0], routes.table.shape[1])}")
+        self._set_table(X, routes)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
+        self._seed = int(rng.integers(2**31))
+        self.loss_ = _loss_for(Y) if self.loss == "auto" else self.loss
+        self._begin(X)
+        rows = self._prepared(X)
+        self._make_trainer(rng)
+        self._set_priors(Y)
+        self._run(rows, Y, routes, rng)
+        self._finish()
+        return self
+
+    def _check_parameters(self) -> None:
+        for name, largest in (("passes", MAX_COLUMNS), ("batch_size", MAX_COLUMNS), ("group_rows", MAX_COLUMNS)):
+            check_whole(name, getattr(self, name), 1, largest)
+        check_whole("n_codes", self.n_codes, 1, 1024)
+        check_whole("n_hashes", self.n_hashes, 1, 2)
+        if self.n_hashed_features is not None:
+            check_whole("n_hashed_features", self.n_hashed_features, 1, 2**28)
+        for name, choices in (
+            ("loss", ("auto", "softmax", "logistic")),
+            ("task", TASKS),
+            ("routes", ("sampled", "decided")),
+            ("precondition", ("auto", "none", "diagonal", "full")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        for name, smallest, below in (
+            ("learning_rate", 0.0, np.inf),
+            ("momentum", 0.0, 1.0),
+            ("decay", 0.0, 1.0 + 1e-12),
+            ("group_penalty", 0.0, np.inf),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.floating)) or not smallest <= value < below:
+                raise ValueError(f"{name} must be at least {smallest:g} and below {round(below, 6):g}, got {value!r}")
+
+    def _begin(self, X: Any) -> None:
+        """Learn how features are prepared."""
+        kind = self.precondition
+        if kind == "full" and is_sparse(X):
+            raise ValueError("precondition='full' needs dense X; use 'diagonal'")
+        self._hash = None
+        if is_sparse(X) and self.n_hashed_features is not None:
+            self._hash = FeatureHash.draw(X.shape[1], self.n_hashed_features, self.n_hashes, self._seed)
+            X = self._hash.apply(X)
+        if kind == "auto":
+            kind = "full" if not is_sparse(X) and X.shape[1] <= LARGEST_FULL else "diagonal"
+        self.scale_ = scale_of(X, kind)
+        self._width = X.shape[1]
+        if self.task == "hash":
+            self._width = self.n_hashed_features or max(_CROSSED_FEATURES, X.shape[1])
+            if self._width < X.shape[1]:
+                raise ValueError(f"n_hashed_features is {self._width}, fewer than the {X.shape[1]} features")
+
+    def _terms(self) -> Terms:
+        task = self.task
+        return Terms(
+            label_weights=task != "weights",
+            slot_bias=task not in ("none", "hash"),
+            slot_weights=task in ("weights", "group_sparse"),
+            n_codes=self.n_codes if task == "low_rank" else 0,
+        )
+
+    def _prepared(self, X: Any) -> Any:
+        """Return X with its features hashed and rescaled, sparse wherever crossing may follow."""
+        if self._hash is not None:
+            X = self._hash.apply(X)
+        X = scaled(X, self.scale_)
+        return sp.csr_array(X) if self.task == "hash" and not is_sparse(X) else X
+
+    def _crossed(self, rows: Any, leaves: Int32) -> Any:
+        return crossed(rows, leaves, self._width, self._seed) if self.task == "hash" else rows
+
+    def _set_priors(self, Y: sp.csr_array) -> None:
+        """Begin with the frequencies of the labels, in the leaves where leaves have biases, else in all rows."""
+        labels_per_row = Y.nnz / max(Y.shape[0], 1)
+        if self._terms().slot_bias:
+            share = np.exp(self.candidates_.data.astype(np.float64))
+            self._trainer.slot_bias = self._prior(share, labels_per_row)
+        else:
+            share = np.bincount(Y.indices, minlength=Y.shape[1]) / max(Y.nnz, 1)
+            self._trainer.label_bias = self._prior(share, labels_per_row)
+
+    def _prior(self, share: npt.NDArray[np.float64], labels_per_row: float) -> Float32:
+        if self.loss_ == "softmax":
+            return np.asarray(np.log(np.maximum(share, _SMALLEST_PRIOR)), np.float32)
+        probability = np.clip(share * labels_per_row, _SMALLEST_PRIOR, 0.5)
+        return np.asarray(np.log(probability / (1 - probability)), np.float32)
+
+    def _run(self, rows: Any, Y: sp.csr_array, routes: Routes, rng: np.random.Generator) -> None:
+        self.loss_path_: list[float] = []
+        n = Y.shape[0]
+        with ProgressBar(self.passes * n, "training the head", "rows") as bar:
+            for number in range(self.passes):
+                if number == 0 or self.routes == "sampled":
+                    leaves = routes.sampled(rng) if self.routes == "sampled" else routes.decided()
+                rate, total = self.learning_rate * self.decay**number, 0.0
+                for visits in grouped(leaves, self.group_rows, rng):
+                    total += self._train(self._crossed(rows[visits.rows], leaves[visits.rows]), Y, visits, rate)
+                    bar.advance(visits.rows.size)
+                self.loss_path_.append(total / max(n, 1))
+                logger.debug("pass %d: mean loss %.5f", number + 1, self.loss_path_[-1])
+
+    def _step(self, rate: float) -> tuple[float, float, int, float, int]:
+        penalty = self.group_penalty if self.task == "group_sparse" else 0.0
+        return rate, self.momentum, self.batch_size, penalty, thread_count(self.n_jobs)
+
+    def _slot_bias(self) -> Float32:
+        """Return the bias of each candidate: its label's and its own."""
+        bias = self._trainer.label_bias[self.candidates_.indices]
+        return np.asarray(bias + self._trainer.slot_bias if self._terms().slot_bias else bias, np.float32)
+
+    _trainer: Any
+
+    def _make_trainer(self, rng: np.random.Generator) -> None:
+        """Set `_trainer`."""
+        raise NotImplementedError
+
+    def _train(self, rows: Any, Y: sp.csr_array, visits: Visits, rate: float) -> float:
+        """Train on rows, which are in the order of the visits; return the sum of their losses."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """Keep what the trainer has learned, and let go of it."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------------------ use
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_scorer", None)  # native, and made again when it is needed
+        return state
+
+
+def _loss_for(Y: sp.csr_array) -> Literal["softmax", "logistic"]:
+    """Softmax where no row has more than one label."""
+    return "softmax" if (np.diff(Y.indptr) <= 1).all() else "logistic"
+
+
+def grouped(leaves: Int32, group_rows: int, rng: np.random.Generator) -> Iterator[Visits]:
+    """Shuffle the rows, and bring those of a leaf together within chunks.
+
+    Parameters
+    ----------
+    leaves : int32 array of shape (n,)
+        The leaf of each row.
+    group_rows : int
+        At most so many rows of a leaf follow each other; the groups come in random order, so that the weights of labels
+        that are candidates in many leaves see them mixed.
+    rng : numpy Generator
+    """
+    order = rng.permutation(leaves.size)
+    for begin in range(0, order.size, _ROWS_PER_CHUNK):
+        rows = order[begin : begin + _ROWS_PER_CHUNK]
+        rows = rows[np.argsort(leaves[rows], kind="stable")]
+        here = leaves[rows]
+        position = np.arange(rows.size)
+        first_of_leaf = np.maximum.accumulate(np.where(np.diff(here, prepend=-1) != 0, position, 0))
+        starts = np.flatnonzero((position - first_of_leaf) % group_rows == 0)
+        sizes = np.diff(np.append(starts, rows.size))
+        shuffled = rng.permutation(starts.size)
+        offsets = np.concatenate([[0], np.cumsum(sizes[shuffled])])
+        place = np.arange(rows.size) + np.repeat(starts[shuffled] - offsets[:-1], sizes[shuffled])
+        yield Visits(rows[place], offsets, here[starts[shuffled]])
