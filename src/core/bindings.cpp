@@ -6,6 +6,7 @@ NB_MODULE(_core, m) {
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
   labelprism::bind_text(m);
+  labelprism::bind_descend(m);
   labelprism::bind_heads(m);
   labelprism::bind_head_scores(m);
 }

@@ -103,6 +103,7 @@ inline DenseView checked_dense(const Matrix<float>& X) {
   return {static_cast<std::int64_t>(X.shape(0)), static_cast<std::int64_t>(X.shape(1)), X.data()};
 }
 
+void bind_descend(nb::module_& m);
 void bind_heads(nb::module_& m);
 void bind_head_scores(nb::module_& m);
 void bind_products(nb::module_& m);

@@ -1,5 +1,7 @@
 #include "embedding.hpp"
 
+#include <algorithm>
+
 #include "block_kernels.hpp"
 #include "thread_pool.hpp"
 
@@ -77,6 +79,10 @@ void Embedded::fetch(BatchRoom<DenseRow>& room) const {
   embedding_.embed(X_, room.batch.begin, room.batch.end, room.embedded.data());
   room.rows.clear();
   for (std::int64_t i = 0; i < n; ++i) room.rows.push_back({room.embedded.data() + i * width});
+  // Steps are made for rows of unit norm, and embeddings grow as they are trained.
+  float square = 0;
+  for (const float value : room.embedded) square += value * value;
+  room.caution = 1 / std::max(1.0f, square / static_cast<float>(n));
 }
 
 void Embedded::learn(std::vector<BatchRoom<DenseRow>>& rooms, std::size_t n_rooms, const HeadStep& step,

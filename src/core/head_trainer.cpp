@@ -59,6 +59,15 @@ double softmax_gradient(std::int64_t n_places, std::int64_t n_rows, const std::v
   return loss;
 }
 
+// Many candidates may pull a row the same way; two layers that learn from each other would run away then.
+void limit_norm(float* values, std::int64_t count, float largest) {
+  float square = 0;
+  for (std::int64_t j = 0; j < count; ++j) square += values[j] * values[j];
+  if (square <= largest * largest) return;
+  const float scale = largest / std::sqrt(square);
+  for (std::int64_t j = 0; j < count; ++j) values[j] *= scale;
+}
+
 }  // namespace
 
 double loss_gradient(Loss loss, std::int64_t n_places, std::int64_t n_rows, const std::vector<Positive>& positives,
@@ -184,12 +193,13 @@ template <class Table>
 void HeadTrainer<Table>::step(const Place& at, const BatchRoom<Row>& room, const float* gradient,
                               const HeadStep& step) {
   const std::int64_t n = room.batch.size();
+  const Rate rate{step.rate.rate * room.caution, step.rate.momentum};
   float sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += gradient[i];
   label_bias_[at.label].step(step.rate, sum);
   if (terms_.slot_bias) slot_bias_[at.slot].step(step.rate, sum);
   if (terms_.label_weights) {
-    labels_.begin(at.label, step.rate);
+    labels_.begin(at.label, rate);
     for (std::int64_t i = 0; i < n; ++i) {
       if (gradient[i] != 0) labels_.add(at.label, 0, room.rows[i], gradient[i]);
     }
@@ -199,15 +209,15 @@ void HeadTrainer<Table>::step(const Place& at, const BatchRoom<Row>& room, const
         if (gradient[i] != 0) labels_.add(at.label, (q + 1) * code_shift_, room.rows[i], code * gradient[i]);
       }
     }
-    labels_.end(at.label, step.rate);
+    labels_.end(at.label, rate);
   }
   if (terms_.slot_weights) {
-    slots_.begin(at.slot, step.rate);
+    slots_.begin(at.slot, rate);
     for (std::int64_t i = 0; i < n; ++i) {
       if (gradient[i] != 0) slots_.add(at.slot, 0, room.rows[i], gradient[i]);
     }
-    slots_.end(at.slot, step.rate);
-    if (step.group_penalty > 0) slots_.shrink(at.slot, step.rate, step.rate.rate * step.group_penalty);
+    slots_.end(at.slot, rate);
+    if (step.group_penalty > 0) slots_.shrink(at.slot, rate, rate.rate * step.group_penalty);
   }
 }
 
@@ -336,6 +346,8 @@ void HeadTrainer<Table>::pull_rows(BatchRoom<Row>& room) const {
       if (gradient[i] != 0) pull_slot(leaf, slot, gradient[i], room.row_gradient.data() + i * width);
     }
   }
+  for (std::int64_t i = 0; i < n; ++i)
+    limit_norm(room.row_gradient.data() + i * width, width, 1 / static_cast<float>(n));
 }
 
 // out += g * (the weights by which a slot scores a row). Only dense rows come out of an embedding.

@@ -80,6 +80,7 @@ struct BatchRoom {
   std::vector<Positive> positives;
   std::vector<float> embedded;      // of a low-rank head: z, [row][width]
   std::vector<float> row_gradient;  // the same for the gradient of z
+  float caution = 1;                // steps of weights are multiplied by it
   double loss = 0;
 };
 

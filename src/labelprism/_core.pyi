@@ -88,6 +88,23 @@ def router_margins_dense(
     nodes: Int64,
     n_threads: int = 1,
 ) -> Float32: ...
+
+class Tree:
+    def __init__(
+        self,
+        children: Int32,
+        bias: Float32,
+        noise: Float64,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        n_features: int,
+    ) -> None: ...
+    def descend_csr(
+        self, indptr: Int64, indices: Int32, data: Float32, n_features: int, seed: int | None, n_threads: int = 1
+    ) -> Int32: ...
+    def descend_dense(self, X: Float32, seed: int | None, n_threads: int = 1) -> Int32: ...
+
 def median_split(values: Float32, weights: Float32) -> float: ...
 def weighted_median(values: Float32, weights: Float32) -> float: ...
 

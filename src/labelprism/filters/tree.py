@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
-from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
 from labelprism.filters.base import Filter, candidate_table, check_fit_input, keep_entries, take_rows
 from labelprism.filters.diagnostics import TreeDiagnostics, diagnose
@@ -163,6 +163,7 @@ class SpectralTree(Filter):
         grower = Grower(features, labels, weight, self._growth_settings(labels.split, seed), monitor)
         tree = grower.grow()
         self.n_features_in_ = features.n_features
+        self.__dict__.pop("_tree", None)  # of an earlier fit
         best_leaves = grower.best_leaves
         if monitor is not None:
             self.recall_path_, self.best_depth_ = monitor.recall_path, monitor.best_depth
@@ -298,11 +299,11 @@ class SpectralTree(Filter):
 
     def route(self, X: Any) -> Int32:
         """Return the leaf of every example, decided by w.x > b at each node; see `Filter.route`."""
-        return self._descend(X, lambda margins, nodes: margins > self.bias_[nodes])
+        return self._descend(X, None)
 
     def sample_route(self, X: Any, rng: np.random.Generator) -> Int32:
         """Return a random leaf, right with probability Phi((w.x - b) / sigma) each time; see `Filter.sample_route`."""
-        return self._descend(X, lambda margins, nodes: rng.random(nodes.size) < self._probability_right(margins, nodes))
+        return self._descend(X, int(rng.integers(2**63)))
 
     def leaf_probabilities(self, X: Any, smallest: float = 0.0) -> sp.csr_array:
         """Return the probability of every leaf: the product along its route; see `Filter.leaf_probabilities`."""
@@ -360,19 +361,27 @@ class SpectralTree(Filter):
     def _probability_right(self, margins: Float32, nodes: Int64) -> npt.NDArray[np.float64]:
         return probability_right(margins, self.bias_[nodes], self.noise_[nodes])
 
-    def _descend(self, X: Any, goes_right: Callable[[Float32, Int64], npt.NDArray[np.bool_]]) -> Int32:
-        """Move every example from the root to a leaf, all examples one level at a time."""
+    def _descend(self, X: Any, seed: int | None) -> Int32:
+        """Move every example from the root to a leaf, at random if there is a seed."""
         X = self._checked(X)
-        features = Features(X, thread_count(self.n_jobs))
-        node = np.zeros(X.shape[0], np.int64)
-        rows = np.arange(X.shape[0], dtype=np.int32)
-        while True:
-            rows = rows[self.children_[node[rows]] >= 0]
-            if not rows.size:
-                return self._leaf_of_node[node]
-            rows = rows[np.argsort(node[rows], kind="stable")]
-            nodes = node[rows]
-            node[rows] = self.children_[nodes] + goes_right(self._margins(features, rows, nodes), nodes)
+        n_threads = thread_count(self.n_jobs)
+        if is_sparse(X):
+            nodes = self._native_tree().descend_csr(*csr_parts(X), X.shape[1], seed, n_threads)
+        else:
+            nodes = self._native_tree().descend_dense(X, seed, n_threads)
+        return self._leaf_of_node[nodes]
+
+    def _native_tree(self) -> _core.Tree:
+        """Return the tree as the native core keeps it, made when it is first needed."""
+        if not hasattr(self, "_tree"):
+            arrays = csr_parts(self.routers_)
+            self._tree = _core.Tree(self.children_, self.bias_, self.noise_, *arrays, self.n_features_in_)
+        return self._tree
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_tree", None)
+        return state
 
     def _margins(self, features: Features, rows: Int32, nodes: Int64) -> Float32:
         """Return w.x for rows at nodes, which must be grouped."""

@@ -108,6 +108,7 @@ class SGDHead(Head):
         if (X.shape[0], routes.table.shape[1]) != Y.shape:
             raise ValueError(f"Y has shape {Y.shape}, expected {(X.shape[0], routes.table.shape[1])}")
         self._set_table(X, routes)
+        self.__dict__.pop("_scorer", None)  # of an earlier fit
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
         self._seed = int(rng.integers(2**31))
         self.loss_ = _loss_for(Y) if self.loss == "auto" else self.loss
@@ -208,6 +209,8 @@ class SGDHead(Head):
                 for visits in grouped(leaves, self.group_rows, rng):
                     total += self._train(self._crossed(rows[visits.rows], leaves[visits.rows]), Y, visits, rate)
                     bar.advance(visits.rows.size)
+                if not np.isfinite(total):
+                    raise ValueError(f"training diverged in pass {number + 1}; choose a smaller learning_rate")
                 self.loss_path_.append(total / max(n, 1))
                 logger.debug("pass %d: mean loss %.5f", number + 1, self.loss_path_[-1])
 
