@@ -1,0 +1,228 @@
+"""The heads' kernels again, in NumPy and float64: the oracle of their tests, written to be read and not to be fast.
+
+Rows are dense here, whatever they are in the kernels. The parameters of a head are in `HeadParameters`; a slot is a
+candidate of a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+_BATCHES_PER_WAVE = 8
+
+
+@dataclass
+class HeadParameters:
+    """The parameters of a head over rows of width d; empty arrays where a task mode has none."""
+
+    label_bias: Array
+    """(c,)"""
+    slot_bias: Array
+    """(n_slots,) or (0,)"""
+    labels: Array
+    """(c, d (q + 1)), or (0, 0): the weights w_l, then those of each code"""
+    slots: Array
+    """(n_slots, d) or (0, 0)"""
+    codes: Array
+    """(n_leaves, q)"""
+    embedding: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """(n_features, d), or (0, 0) where rows are not embedded"""
+
+    def copy(self) -> HeadParameters:
+        """Return a copy that shares nothing."""
+        return replace(self, **{f.name: getattr(self, f.name).copy() for f in fields(self)})
+
+
+def embedded(x: Array, parameters: HeadParameters) -> Array:
+    """Return the rows that are scored, V'x where there is an embedding."""
+    return x @ parameters.embedding if parameters.embedding.size else x
+
+
+def head_scores(x: Array, leaf: int, table: Any, parameters: HeadParameters) -> Array:
+    """Return the scores (n, k) of a leaf's candidates: b_l + b_s + w_l.z + sum over q of a_q w_lq.z + w_s.z.
+
+    Parameters
+    ----------
+    x : array of shape (n, n_features)
+    leaf : int
+    table : csr_array of shape (n_leaves, c)
+        The candidates.
+    parameters : HeadParameters
+    """
+    slots = slice(table.indptr[leaf], table.indptr[leaf + 1])
+    labels = table.indices[slots]
+    z = embedded(x, parameters)
+    d = z.shape[1]
+    scores = np.tile(parameters.label_bias[labels], (z.shape[0], 1))
+    if parameters.slot_bias.size:
+        scores += parameters.slot_bias[slots]
+    if parameters.labels.size:
+        weights = parameters.labels[labels]
+        scores += z @ weights[:, :d].T
+        for q, code in enumerate(parameters.codes[leaf]):
+            scores += code * (z @ weights[:, (q + 1) * d : (q + 2) * d].T)
+    if parameters.slots.size:
+        scores += z @ parameters.slots[slots].T
+    return scores
+
+
+def head_loss(scores: Array, positive: npt.NDArray[np.bool_], loss: str) -> float:
+    """Return the mean loss of rows; one without a positive counts nothing under softmax.
+
+    Parameters
+    ----------
+    scores : array of shape (n, k)
+    positive : bool array of shape (n, k)
+    loss : {"softmax", "logistic"}
+    """
+    if loss == "logistic":
+        return float((np.logaddexp(0, scores) - positive * scores).sum() / len(scores))
+    highest = scores.max(axis=1, keepdims=True)
+    normaliser = np.log(np.exp(scores - highest).sum(axis=1)) + highest[:, 0]
+    target = positive.sum(axis=1)
+    mean_score = (positive * scores).sum(axis=1) / np.maximum(target, 1)
+    return float(np.where(target > 0, normaliser - mean_score, 0).sum() / len(scores))
+
+
+def head_positives(Y: Any, rows: npt.NDArray[np.int64], leaf: int, table: Any) -> npt.NDArray[np.bool_]:
+    """Return which candidates of the leaf are labels of the rows, (n, k)."""
+    labels = table.indices[table.indptr[leaf] : table.indptr[leaf + 1]]
+    return np.asarray(Y[rows].toarray()[:, labels] > 0)
+
+
+def head_gradient(
+    x: Array, positive: npt.NDArray[np.bool_], leaf: int, table: Any, parameters: HeadParameters, loss: str
+) -> HeadParameters:
+    """Return the derivatives of the mean loss by all parameters.
+
+    Parameters
+    ----------
+    x, leaf, table, parameters : as in `head_scores`
+    positive, loss : as in `head_loss`
+    """
+    slots = slice(table.indptr[leaf], table.indptr[leaf + 1])
+    labels = table.indices[slots]
+    z = embedded(x, parameters)
+    n, d = z.shape
+    g = _score_gradient(head_scores(x, leaf, table, parameters), positive, loss) / n  # (n, k)
+    gradient = replace(parameters, **{f.name: np.zeros_like(getattr(parameters, f.name)) for f in fields(parameters)})
+    gradient.label_bias[labels] = g.sum(axis=0)
+    by_row = np.zeros_like(z)
+    if parameters.slot_bias.size:
+        gradient.slot_bias[slots] = g.sum(axis=0)
+    if parameters.labels.size:
+        gradient.labels[labels, :d] = g.T @ z
+        by_row += g @ parameters.labels[labels, :d]
+        for q, code in enumerate(parameters.codes[leaf]):
+            part = slice((q + 1) * d, (q + 2) * d)
+            gradient.labels[labels, part] = code * (g.T @ z)
+            gradient.codes[leaf, q] = (g * (z @ parameters.labels[labels, part].T)).sum()
+            by_row += code * (g @ parameters.labels[labels, part])
+    if parameters.slots.size:
+        gradient.slots[slots] = g.T @ z
+        by_row += g @ parameters.slots[slots]
+    if parameters.embedding.size:
+        gradient.embedding[:] = x.T @ limited(by_row, 1 / n)
+    return gradient
+
+
+def limited(rows: Array, largest: float) -> Array:
+    """Return rows of at most a norm."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * np.minimum(1, largest / np.maximum(norms, 1e-300))
+
+
+def _score_gradient(scores: Array, positive: npt.NDArray[np.bool_], loss: str) -> Array:
+    if loss == "logistic":
+        return np.asarray(0.5 * (1 + np.tanh(scores / 2)) - positive)
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    target = positive.sum(axis=1, keepdims=True)
+    gradient = exponentials / exponentials.sum(axis=1, keepdims=True) - positive / np.maximum(target, 1)
+    return np.where(target > 0, gradient, 0)
+
+
+@dataclass
+class HeadTwin:
+    """Training by steps with momentum, candidate by candidate and batch by batch, as the native trainers do it."""
+
+    table: Any
+    loss: str
+    parameters: HeadParameters
+    rate: float
+    momentum: float
+    batch_size: int
+    group_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        zeros = {f.name: np.zeros_like(getattr(self.parameters, f.name)) for f in fields(self.parameters)}
+        self.momenta = replace(self.parameters, **zeros)
+
+    def train(self, x: Array, Y: Any, offsets: Any, leaves: Any) -> None:
+        """Take the rows through one pass; see the native `train`."""
+        for wave in self._waves(offsets, leaves):
+            found = []
+            for leaf, rows in wave:
+                positive = head_positives(Y, rows, leaf, self.table)
+                found.append(head_gradient(x[rows], positive, leaf, self.table, self.parameters, self.loss))
+            cautions = [self._caution(x[rows]) for _, rows in wave]
+            for (leaf, _), gradient, caution in zip(wave, found, cautions, strict=True):
+                self._step(leaf, gradient, caution)
+            if self.parameters.embedding.size:
+                self._step_embedding(x, wave, found)
+
+    def _waves(self, offsets: Any, leaves: Any) -> Iterator[list[tuple[int, npt.NDArray[np.int64]]]]:
+        apart = self.loss == "logistic" and not self.parameters.codes.size and not self.parameters.embedding.size
+        size = 1 if apart else _BATCHES_PER_WAVE
+        for first in range(0, len(leaves), size):
+            cut = []
+            for v in range(first, min(first + size, len(leaves))):
+                rows = np.arange(offsets[v], offsets[v + 1])
+                has_candidates = self.table.indptr[leaves[v]] < self.table.indptr[leaves[v] + 1]
+                starts = range(0, rows.size if has_candidates else 0, self.batch_size)
+                cut.append([(int(leaves[v]), rows[s : s + self.batch_size]) for s in starts])
+            for turn in range(max(map(len, cut))):
+                yield [batches[turn] for batches in cut if turn < len(batches)]
+
+    def _caution(self, x: Array) -> float:
+        if not self.parameters.embedding.size:
+            return 1.0
+        return 1 / max(1.0, float((embedded(x, self.parameters) ** 2).sum() / len(x)))
+
+    def _step(self, leaf: int, gradient: HeadParameters, caution: float) -> None:
+        slots = slice(self.table.indptr[leaf], self.table.indptr[leaf + 1])
+        labels = self.table.indices[slots]
+        places: tuple[tuple[str, Any, float], ...] = (
+            ("label_bias", labels, 1.0),
+            ("slot_bias", slots, 1.0),
+            ("labels", labels, caution),
+            ("slots", slots, caution),
+            ("codes", leaf, 1.0),
+        )
+        for name, at, scale in places:
+            values, momenta = getattr(self.parameters, name), getattr(self.momenta, name)
+            if values.size:
+                momenta[at] = self.momentum * momenta[at] + getattr(gradient, name)[at]
+                values[at] -= self.rate * scale * momenta[at]
+        if self.group_penalty and self.parameters.slots.size:
+            self._shrink(slots, self.rate * caution * self.group_penalty)
+
+    def _shrink(self, slots: slice, threshold: float) -> None:
+        norms = np.linalg.norm(self.parameters.slots[slots], axis=1, keepdims=True)
+        scale = np.maximum(0, 1 - threshold / np.maximum(norms, 1e-300))
+        self.parameters.slots[slots] *= scale
+        self.momenta.slots[slots] *= scale > 0
+
+    def _step_embedding(self, x: Array, wave: Any, found: list[HeadParameters]) -> None:
+        n = sum(rows.size for _, rows in wave)
+        total = sum(rows.size / n * g.embedding for (_, rows), g in zip(wave, found, strict=True))
+        touched = np.unique(np.nonzero(x[np.concatenate([rows for _, rows in wave])])[1])
+        momenta = self.momenta.embedding
+        momenta[touched] = self.momentum * momenta[touched] + total[touched]
+        self.parameters.embedding[touched] -= self.rate * momenta[touched]
