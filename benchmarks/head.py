@@ -38,9 +38,11 @@ class RandomRoutes:
     leaves: np.ndarray
 
     def decided(self) -> np.ndarray:
+        """Return the leaf of every row."""
         return self.leaves
 
     def sampled(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the same: the draw is not what is measured."""
         return self.leaves
 
 

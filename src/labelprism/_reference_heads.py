@@ -136,7 +136,7 @@ def head_gradient(
 def limited(rows: Array, largest: float) -> Array:
     """Return rows of at most a norm."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows * np.minimum(1, largest / np.maximum(norms, 1e-300))
+    return np.asarray(rows * np.minimum(1, largest / np.maximum(norms, 1e-300)))
 
 
 def _score_gradient(scores: Array, positive: npt.NDArray[np.bool_], loss: str) -> Array:

@@ -110,7 +110,7 @@ class Head(BaseEstimator):  # type: ignore[misc]
         starts = np.flatnonzero(np.diff(block[:-1], prepend=-1))
         labels = np.full((X.shape[0], k), -1, np.int32)
         best = np.full((X.shape[0], k), -np.inf, np.float32)
-        for begin, end in zip(starts, np.append(starts[1:], X.shape[0]), strict=True):
+        for begin, end in zip(starts, np.append(starts, X.shape[0])[1:], strict=True):
             found = self.scores(X[begin:end], leaves[begin:end])
             labels[begin:end], best[begin:end] = _core.top_k_csr(*csr_parts(found), k, thread_count(self.n_jobs))
         return labels, best
