@@ -155,9 +155,20 @@ template <class Table>
 template <class Use>
 void HeadTrainer<Table>::each_place(std::int64_t leaf, std::int64_t part, const Use& use) const {
   const std::int32_t* bounds = part_begin_.data() + leaf * (kParts + 1);
-  for (std::int64_t i = indptr_[leaf] + bounds[part]; i < indptr_[leaf] + bounds[part + 1]; ++i) {
+  const auto at = [&](std::int64_t i) {
     const std::int64_t place = places_[i], slot = indptr_[leaf] + place;
-    use(Place{place, slot, labels_of_slots_[slot]});
+    return Place{place, slot, labels_of_slots_[slot]};
+  };
+  const std::int64_t last = indptr_[leaf] + bounds[part + 1];
+  for (std::int64_t i = indptr_[leaf] + bounds[part]; i < last; ++i) use(at(i), at(std::min(i + 1, last - 1)));
+}
+
+// Asks for the weights of a candidate that comes next.
+template <class Table>
+void HeadTrainer<Table>::prefetch(const Place& at, const BatchRoom<Row>& room) const {
+  for (const Row& row : room.rows) {
+    if (terms_.label_weights) labels_.prefetch(at.label, 0, row);
+    if (terms_.slot_weights) slots_.prefetch(at.slot, 0, row);
   }
 }
 
@@ -253,7 +264,8 @@ double HeadTrainer<Table>::train_visit(std::int64_t part, std::vector<BatchRoom<
   double loss = 0;
   std::vector<float> gradient(static_cast<std::size_t>(rooms[0].batch.size()));
   std::vector<std::size_t> next(n_batches, 0);  // the first positive of each batch that may be of interest
-  each_place(rooms[0].batch.leaf, part, [&](const Place& at) {
+  each_place(rooms[0].batch.leaf, part, [&](const Place& at, const Place& next_place) {
+    prefetch(next_place, rooms[0]);
     for (std::size_t b = 0; b < n_batches; ++b) {
       const BatchRoom<Row>& room = rooms[b];
       margins(at, room, gradient.data(), nullptr);
@@ -298,7 +310,8 @@ double HeadTrainer<Table>::train_waves(RowSource<Row>& source, const CsrView& Y,
       });
       parallel_for(kParts, n_threads, [&](std::int64_t part) {
         for (std::size_t r = 0; r < n_rooms; ++r) {
-          each_place(rooms[r].batch.leaf, part, [&](const Place& at) {
+          each_place(rooms[r].batch.leaf, part, [&](const Place& at, const Place& next_place) {
+            prefetch(next_place, rooms[r]);
             this->step(at, rooms[r], rooms[r].gradient.data() + at.place * rooms[r].batch.size(), step);
           });
         }
@@ -320,9 +333,13 @@ void HeadTrainer<Table>::find_gradient(const CsrView& Y, BatchRoom<Row>& room, b
   const std::int64_t leaf = room.batch.leaf, n = room.batch.size(), n_places = indptr_[leaf + 1] - indptr_[leaf];
   room.gradient.resize(static_cast<std::size_t>(n_places * n));
   room.terms.resize(static_cast<std::size_t>(terms_.n_codes * n_places * n));
-  for (std::int64_t place = 0; place < n_places; ++place) {
+  const auto at = [&](std::int64_t place) {
     const std::int64_t slot = indptr_[leaf] + place;
-    margins({place, slot, labels_of_slots_[slot]}, room, room.gradient.data() + place * n, room.terms.data());
+    return Place{place, slot, labels_of_slots_[slot]};
+  };
+  for (std::int64_t place = 0; place < n_places; ++place) {
+    prefetch(at(std::min(place + 1, n_places - 1)), room);
+    margins(at(place), room, room.gradient.data() + place * n, room.terms.data());
   }
   find_positives(Y, room.batch, room.positives);
   room.loss = loss_gradient(loss_, n_places, n, room.positives, room.gradient.data());

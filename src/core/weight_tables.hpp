@@ -17,6 +17,7 @@
 //   begin(unit, step)             begins a step of a unit, which add() and end() complete
 //   add(unit, shift, row, g)      adds g * x to the gradient
 //   end(unit, step)
+//   prefetch(unit, shift, row)    asks for the weights of x early: weights of sparse rows lie all over the memory
 //   shrink(unit, step, threshold) w <- w * max(0, 1 - threshold / |w|), after end(): the proximal step of a group norm
 #pragma once
 
@@ -96,6 +97,11 @@ class DensePairs {
       v += pair.v * row.data[t];
     }
     return u - clocks_[static_cast<std::size_t>(unit)].c * v;
+  }
+
+  void prefetch(std::int64_t unit, std::int64_t shift, const SparseRow& row) const {
+    const Pair* pairs = pairs_.get() + unit * width_ + shift;
+    for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(pairs + row.indices[t], 1);
   }
 
   void begin(std::int64_t unit, const Rate& step) {
@@ -195,6 +201,14 @@ class TouchedPairs {
     return u - weights.clock.c * v;
   }
 
+  void prefetch(std::int64_t unit, std::int64_t shift, const SparseRow& row) const {
+    const Unit& weights = units_[static_cast<std::size_t>(unit)];
+    if (weights.count == 0) return;
+    for (std::int64_t t = 0; t < row.count; ++t) {
+      __builtin_prefetch(&weights.entries[weights.home(static_cast<std::int32_t>(shift + row.indices[t]))], 1);
+    }
+  }
+
   void begin(std::int64_t unit, const Rate& step) {
     Unit& weights = units_[static_cast<std::size_t>(unit)];
     if (weights.clock.must_fold(step)) weights.fold(step);
@@ -248,10 +262,15 @@ class TouchedPairs {
     std::size_t count = 0;
     PairClock clock;
 
+    // Where the search for a feature begins.
+    std::size_t home(std::int32_t feature) const {
+      return (static_cast<std::uint32_t>(feature) * 0x9E3779B1u >> 7) & (entries.size() - 1);
+    }
+
     // The place of a feature, or the free one where it would be. There is always a free one.
     const Entry* find(std::int32_t feature) const {
       const std::size_t mask = entries.size() - 1;
-      std::size_t at = (static_cast<std::uint32_t>(feature) * 0x9E3779B1u >> 7) & mask;
+      std::size_t at = home(feature);
       while (entries[at].feature >= 0 && entries[at].feature != feature) at = (at + 1) & mask;
       return &entries[at];
     }
@@ -312,6 +331,8 @@ class DenseWeights {
     float* m = momenta_.data() + unit * width_ + shift;
     for (std::int64_t j = 0; j < row_width_; j += 8) lanes(m + j) += gradient * lanes(row.data + j);
   }
+
+  void prefetch(std::int64_t, std::int64_t, const DenseRow&) const {}
 
   void end(std::int64_t unit, const Rate& step) {
     float* w = weights_.data() + unit * width_;

@@ -26,7 +26,7 @@ class LowRankHead(SGDHead):
     rank : int, default=50
         r.
     passes, loss, task, routes, learning_rate, momentum, decay, batch_size, group_rows, precondition : see LogisticHead
-        `task` is about the outputs; "hash" crosses the features before they are embedded.
+        `task` is about the outputs; "hash" crosses the features before they are embedded. `learning_rate` is 0.5 here.
     n_hashed_features, n_hashes, n_codes, group_penalty, n_jobs, random_state : see LogisticHead
         The embedding has a row for each feature, hashed or not.
 
@@ -48,7 +48,7 @@ class LowRankHead(SGDHead):
         loss: Literal["auto", "softmax", "logistic"] = "auto",
         task: Task = "bias",
         routes: Literal["sampled", "decided"] = "sampled",
-        learning_rate: float = 1.0,
+        learning_rate: float = 0.5,
         momentum: float = 0.9,
         decay: float = 0.95,
         batch_size: int = 32,

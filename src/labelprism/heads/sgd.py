@@ -155,7 +155,7 @@ class SGDHead(Head):
             self._hash = FeatureHash.draw(X.shape[1], self.n_hashed_features, self.n_hashes, self._seed)
             X = self._hash.apply(X)
         if kind == "auto":
-            kind = "full" if not is_sparse(X) and X.shape[1] <= LARGEST_FULL else "diagonal"
+            kind = "full" if not is_sparse(X) and X.shape[1] <= LARGEST_FULL else "none"
         self.scale_ = scale_of(X, kind)
         self._width = X.shape[1]
         if self.task == "hash":
