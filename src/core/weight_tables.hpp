@@ -22,10 +22,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -173,6 +175,41 @@ class DensePairs {
   std::vector<PairClock> clocks_;
 };
 
+// Memory for many small tables that grow, in large pages: tables of their own, all over the memory, miss the table of
+// page addresses at nearly every access. Sizes are powers of two; what is given back is used again for the same size.
+template <class T>
+class Pool {
+ public:
+  T* allocate(int log_size) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<T*>& free = free_[log_size];
+    if (!free.empty()) {
+      T* const memory = free.back();
+      free.pop_back();
+      return memory;
+    }
+    const std::size_t size = std::size_t{1} << log_size;
+    if (slabs_.empty() || slabs_.back().size() - used_ < size) {
+      slabs_.emplace_back();
+      slabs_.back().resize(std::max(size, kSlab));
+      used_ = 0;
+    }
+    used_ += size;
+    return slabs_.back().data() + (used_ - size);
+  }
+  void release(T* memory, int log_size) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_[log_size].push_back(memory);
+  }
+
+ private:
+  static constexpr std::size_t kSlab = std::size_t{1} << 21;
+  std::mutex mutex_;
+  std::vector<LargeVector<T>> slabs_;
+  std::size_t used_ = 0;
+  std::array<std::vector<T*>, 40> free_;
+};
+
 // A table that has only those weights that training touched: every unit is a small hash table of its own.
 class TouchedPairs {
  public:
@@ -183,7 +220,8 @@ class TouchedPairs {
     Pair pair;
   };
 
-  TouchedPairs(std::int64_t n_units, std::int64_t width) : width_(width), units_(static_cast<std::size_t>(n_units)) {}
+  TouchedPairs(std::int64_t n_units, std::int64_t width)
+      : width_(width), units_(static_cast<std::size_t>(n_units)), pool_(std::make_unique<Pool<Entry>>()) {}
 
   std::int64_t n_units() const { return static_cast<std::int64_t>(units_.size()); }
   std::int64_t width() const { return width_; }
@@ -205,7 +243,7 @@ class TouchedPairs {
     const Unit& weights = units_[static_cast<std::size_t>(unit)];
     if (weights.count == 0) return;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      __builtin_prefetch(&weights.entries[weights.home(static_cast<std::int32_t>(shift + row.indices[t]))], 1);
+      __builtin_prefetch(weights.entries + weights.home(static_cast<std::int32_t>(shift + row.indices[t])), 1);
     }
   }
 
@@ -217,7 +255,7 @@ class TouchedPairs {
 
   void add(std::int64_t unit, std::int64_t shift, const SparseRow& row, float gradient) {
     Unit& weights = units_[static_cast<std::size_t>(unit)];
-    weights.reserve(static_cast<std::size_t>(row.count));
+    reserve(weights, static_cast<std::size_t>(row.count));
     const float v = gradient / weights.clock.power, u = weights.clock.c_before * v;
     for (std::int64_t t = 0; t < row.count; ++t) {
       Entry* entry = weights.find(static_cast<std::int32_t>(shift + row.indices[t]));
@@ -236,66 +274,79 @@ class TouchedPairs {
     Unit& weights = units_[static_cast<std::size_t>(unit)];
     weights.fold(step);
     float square = 0;
-    for (const Entry& entry : weights.entries) square += entry.pair.u * entry.pair.u;
+    weights.each([&](Entry& entry) { square += entry.pair.u * entry.pair.u; });
     if (square <= threshold * threshold) {
-      weights = Unit();  // a group at zero takes no memory
+      clear(unit);  // a group at zero takes no memory
       return;
     }
     const float scale = 1 - threshold / std::sqrt(square);
-    for (Entry& entry : weights.entries) entry.pair.u *= scale;
+    weights.each([&](Entry& entry) { entry.pair.u *= scale; });
   }
 
   // Calls use(feature, weight) for the weights of a unit, in no order of interest.
   template <class Use>
   void each(std::int64_t unit, const Use& use) const {
     const Unit& weights = units_[static_cast<std::size_t>(unit)];
-    for (const Entry& entry : weights.entries) {
-      if (entry.feature >= 0) use(entry.feature, weights.clock.weight(entry.pair));
-    }
+    weights.each([&](const Entry& entry) { use(entry.feature, weights.clock.weight(entry.pair)); });
   }
 
-  void clear(std::int64_t unit) { units_[static_cast<std::size_t>(unit)] = Unit(); }
+  void clear(std::int64_t unit) {
+    Unit& weights = units_[static_cast<std::size_t>(unit)];
+    if (weights.entries != nullptr) pool_->release(weights.entries, weights.log_size);
+    weights = Unit();
+  }
 
  private:
   struct Unit {
-    std::vector<Entry> entries;  // a power of two of them, or none
-    std::size_t count = 0;
+    Entry* entries = nullptr;  // 2^log_size of them, or none
+    int log_size = 0;
+    std::uint32_t count = 0;
     PairClock clock;
+
+    std::size_t size() const { return entries == nullptr ? 0 : std::size_t{1} << log_size; }
 
     // Where the search for a feature begins.
     std::size_t home(std::int32_t feature) const {
-      return (static_cast<std::uint32_t>(feature) * 0x9E3779B1u >> 7) & (entries.size() - 1);
+      return static_cast<std::size_t>(static_cast<std::uint32_t>(feature) * 0x9E3779B1u >> 1 >> (31 - log_size));
     }
 
     // The place of a feature, or the free one where it would be. There is always a free one.
-    const Entry* find(std::int32_t feature) const {
-      const std::size_t mask = entries.size() - 1;
+    Entry* find(std::int32_t feature) const {
+      const std::size_t mask = size() - 1;
       std::size_t at = home(feature);
       while (entries[at].feature >= 0 && entries[at].feature != feature) at = (at + 1) & mask;
-      return &entries[at];
+      return entries + at;
     }
-    Entry* find(std::int32_t feature) { return const_cast<Entry*>(static_cast<const Unit*>(this)->find(feature)); }
 
-    // Makes sure that so many more features find a place.
-    void reserve(std::size_t more) {
-      if (4 * (count + more) <= 3 * entries.size()) return;
-      std::size_t size = entries.empty() ? 16 : entries.size();
-      while (4 * (count + more) > 3 * size) size *= 2;
-      std::vector<Entry> old(size, Entry{-1, {0, 0}});
-      old.swap(entries);
-      for (const Entry& entry : old) {
-        if (entry.feature >= 0) *find(entry.feature) = entry;
+    template <class Use>
+    void each(const Use& use) const {
+      for (std::size_t i = 0; i < size(); ++i) {
+        if (entries[i].feature >= 0) use(entries[i]);
       }
     }
 
     void fold(const Rate& step) {
-      for (Entry& entry : entries) clock.fold(entry.pair, step);
+      each([&](Entry& entry) { clock.fold(entry.pair, step); });
       clock = PairClock();
     }
   };
 
+  // Makes sure that so many more features find a place in a unit, and that one place stays free.
+  void reserve(Unit& weights, std::size_t more) {
+    if (weights.entries != nullptr && 4 * (weights.count + more) <= 3 * weights.size()) return;
+    Unit grown = weights;
+    grown.log_size = std::max(weights.log_size, 4);
+    while (4 * (weights.count + more) > (std::size_t{3} << grown.log_size)) ++grown.log_size;
+    grown.entries = pool_->allocate(grown.log_size);
+    std::fill_n(grown.entries, grown.size(), Entry{-1, {0, 0}});
+    weights.each([&](const Entry& entry) { *grown.find(entry.feature) = entry; });
+    if (weights.entries != nullptr) pool_->release(weights.entries, weights.log_size);
+    weights = grown;
+  }
+
   std::int64_t width_;
   std::vector<Unit> units_;
+  std::unique_ptr<Pool<Entry>> pool_;
 };
 
 // A table for dense rows, which touch every weight: w and m as they are. Rows and units are padded to `width`, a
