@@ -6,4 +6,5 @@ NB_MODULE(_core, m) {
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
   labelprism::bind_text(m);
+  labelprism::bind_one_vs_rest(m);
 }
