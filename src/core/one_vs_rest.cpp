@@ -11,8 +11,8 @@
 namespace labelprism {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kBiasWithoutPositives = -1;
+constexpr float kShrinkGradient = 0.2f;
+constexpr float kInactive = std::numeric_limits<float>::max();
 constexpr std::int64_t kRowsPerTask = 256;
 constexpr std::int64_t kExamplesPerTask = 1 << 15;
 
@@ -53,6 +53,7 @@ struct LabelProblem {
   std::vector<std::uint32_t> order;
   std::vector<float> weights;
   float bias = 0;
+  float cost_of_positive = 1;
   std::size_t n_seen = 0;  // examples that are not held out
 
   void load(const CsrView& X, const LabelExamples& all, std::int64_t label, const std::uint8_t* held_out,
@@ -64,6 +65,8 @@ struct LabelProblem {
     examples.clear();
     rows.clear();
     const std::int64_t begin = all.indptr[label], end = all.indptr[label + 1];
+    const auto n_positives = std::count(all.positive.begin() + begin, all.positive.begin() + end, 1);
+    cost_of_positive = settings.cost * (1 + settings.positive_weight / static_cast<float>(n_positives));
     for (std::int64_t t = begin; t < end; ++t) {
       if (!held_out || !held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t], settings);
     }
@@ -74,7 +77,7 @@ struct LabelProblem {
       }
     }
     weights.assign(features.size(), 0.0f);
-    bias = 0;
+    bias = settings.bias;
   }
 
   void append(const CsrView& X, std::int32_t row, bool positive, const OneVsRestSettings& settings) {
@@ -92,7 +95,7 @@ struct LabelProblem {
     }
     example.end = static_cast<std::uint32_t>(entries.size());
     example.target = positive ? 1.0f : -1.0f;
-    example.diagonal = 0.5f / (positive ? settings.cost * settings.positive_weight : settings.cost);
+    example.diagonal = 0.5f / (positive ? cost_of_positive : settings.cost);
     example.curvature = square + 1 + example.diagonal;
     examples.push_back(example);
     rows.push_back(row);
@@ -115,39 +118,61 @@ struct LabelProblem {
     bias += step;
   }
 
-  // Dual coordinate descent over the first `count` examples, from the present solution.
-  void solve(std::size_t count, const OneVsRestSettings& settings, Random& random) {
-    order.resize(count);
-    for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
-    std::size_t active = count;
-    float bound = kInfinity;  // examples at 0 whose gradient is larger are left out until the end
-    for (int pass = 0; pass < settings.max_passes; ++pass) {
-      float highest = -kInfinity, lowest = kInfinity;
-      for (std::size_t s = 0; s < active;) {
-        std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(active - s))]);
-        Example& example = examples[order[s]];
-        const float gradient = example.target * margin(example) - 1 + example.alpha * example.diagonal;
-        float projected = gradient;
-        if (example.alpha == 0) {
-          if (gradient > bound) {
-            std::swap(order[s], order[--active]);
-            continue;
-          }
-          projected = std::min(gradient, 0.0f);
-        }
+  // One step for an example; returns its projected gradient, or `kInactive` if it rests at 0, far from mattering.
+  float improve(Example& example) {
+    const float gradient = example.target * margin(example) - 1 + example.alpha * example.diagonal;
+    if (example.alpha == 0 && gradient >= 0) return gradient > kShrinkGradient ? kInactive : 0.0f;
+    move(example, std::max(example.alpha - gradient / example.curvature, 0.0f));
+    return gradient;
+  }
+
+  // Dual coordinate descent over the examples in `order`, from the present solution. Examples that rest at 0 leave the
+  // order; the caller may look at them again.
+  void descend(const OneVsRestSettings& settings, int passes, Random& random) {
+    for (int pass = 0; pass < passes; ++pass) {
+      float highest = 0, lowest = 0;
+      std::size_t kept = 0;
+      for (std::size_t s = 0; s < order.size(); ++s) {
+        if (pass > 0) std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
+        const float projected = improve(examples[order[s]]);
+        if (projected == kInactive) continue;
         highest = std::max(highest, projected);
         lowest = std::min(lowest, projected);
-        if (projected != 0) move(example, std::max(example.alpha - gradient / example.curvature, 0.0f));
-        ++s;
+        std::swap(order[kept++], order[s]);
       }
-      if (highest - lowest <= settings.tolerance) {
-        if (active == count) break;
-        active = count;
-        bound = kInfinity;
-      } else {
-        bound = highest > 0 ? highest : kInfinity;
-      }
+      order.resize(kept);
+      if (highest - lowest <= settings.tolerance) break;
     }
+  }
+
+  // From the start: positives first, so that most negatives are never moved.
+  void solve_seen(const OneVsRestSettings& settings, Random& random) {
+    order.clear();
+    for (std::uint32_t i = 0; i < n_seen; ++i) {
+      if (examples[i].target > 0) order.push_back(i);
+    }
+    const std::size_t n_positives = order.size();
+    for (std::uint32_t i = 0; i < n_seen; ++i) {
+      if (examples[i].target < 0) order.push_back(i);
+    }
+    for (std::size_t s = n_positives; s + 1 < order.size(); ++s) {
+      std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
+    }
+    descend(settings, settings.max_passes, random);
+    if (settings.recheck) {
+      order.clear();
+      for (std::uint32_t i = 0; i < n_seen; ++i) order.push_back(i);
+      descend(settings, settings.max_passes, random);
+    }
+  }
+
+  // Goes on with the held-out examples and those that matter already.
+  void solve_all(const OneVsRestSettings& settings, Random& random) {
+    order.clear();
+    for (std::uint32_t i = 0; i < examples.size(); ++i) {
+      if (i >= n_seen || examples[i].alpha > 0) order.push_back(i);
+    }
+    descend(settings, settings.max_passes, random);
   }
 };
 
@@ -170,14 +195,12 @@ void fit_label(std::int64_t label, const OneVsRestSettings& settings, LabelProbl
   const bool goes_on = starts ? seen_end != problem.examples.end()
                               : std::any_of(seen_end, problem.examples.end(), is_positive);
   Random random{settings.seed ^ (static_cast<std::uint64_t>(label) * 0xD1342543DE82EF95u)};
-  if (starts) problem.solve(problem.n_seen, settings, random);
-  if (!starts) problem.bias = kBiasWithoutPositives;
+  if (starts) problem.solve_seen(settings, random);
   for (std::size_t i = problem.n_seen; i < problem.examples.size(); ++i) {
     noted.push(problem.rows[i], problem.margin(problem.examples[i]));
   }
   noted.end_row();
-  if (!starts && goes_on) problem.bias = 0;
-  if (goes_on) problem.solve(problem.examples.size(), settings, random);
+  if (goes_on) problem.solve_all(settings, random);
 }
 
 // Ends of tasks of about equal work; by the problem alone, so that results do not depend on the number of threads.

@@ -26,6 +26,8 @@ struct OneVsRestSettings {
   float positive_weight;   // how much more a positive costs
   float tolerance;         // stop when the projected gradients differ by less
   int max_passes;          // or after this many passes over the examples
+  float bias;  // prior
+  bool recheck;
   float drop;              // weights of smaller size are dropped
   std::uint64_t seed;
 };
