@@ -5,5 +5,6 @@ NB_MODULE(_core, m) {
   m.doc() = "The native kernels of labelprism.";
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
+  labelprism::bind_forest(m);
   labelprism::bind_text(m);
 }

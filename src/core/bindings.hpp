@@ -106,5 +106,6 @@ inline DenseView checked_dense(const Matrix<float>& X) {
 void bind_products(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
+void bind_forest(nb::module_& m);
 
 }  // namespace labelprism
