@@ -45,7 +45,7 @@ void bind_growth(nb::module_& m) {
           "__init__",
           [](ForestSettings* self, int n_trees, int max_depth, std::int64_t stop_labels, std::int64_t min_rows,
              double target_recall, double smallest_share, float noise, bool fractional, float prune_below,
-             std::int64_t spectral_rows, std::int64_t router_rows, float drop_weight, float drop_share,
+             std::int64_t spectral_rows, std::int64_t router_rows, int min_feature_rows, int sketch_steps, float drop_weight, float drop_share,
              std::uint64_t seed, const SpectralSettings& spectral, int refine_rounds, int refine_passes,
              float refine_cost) {
             new (self) ForestSettings{n_trees,
@@ -59,6 +59,8 @@ void bind_growth(nb::module_& m) {
                                       prune_below,
                                       spectral_rows,
                                       router_rows,
+                                      min_feature_rows,
+                                      sketch_steps,
                                       drop_weight,
                                       drop_share,
                                       seed,
@@ -66,7 +68,7 @@ void bind_growth(nb::module_& m) {
                                       {refine_rounds, refine_passes, refine_cost}};
           },
           nb::kw_only(), "n_trees"_a, "max_depth"_a, "stop_labels"_a, "min_rows"_a, "target_recall"_a,
-          "smallest_share"_a, "noise"_a, "fractional"_a, "prune_below"_a, "spectral_rows"_a, "router_rows"_a,
+          "smallest_share"_a, "noise"_a, "fractional"_a, "prune_below"_a, "spectral_rows"_a, "router_rows"_a, "min_feature_rows"_a, "sketch_steps"_a,
           "drop_weight"_a, "drop_share"_a, "seed"_a, "spectral"_a, "refine_rounds"_a, "refine_passes"_a,
           "refine_cost"_a);
   m.def(

@@ -9,6 +9,7 @@
 #include "node_rows.hpp"
 #include "normal_table.hpp"
 #include "row_algebra.hpp"
+#include "label_sketch.hpp"
 #include "scramble.hpp"
 #include "thread_pool.hpp"
 
@@ -161,7 +162,7 @@ class Grower {
 
   void split(const GrowingNode& node, GrowthRoom& room, Outcome& outcome) const {
     const NodeRows sample = node.members.first(settings_.router_rows);
-    const Local local(X_, sample, room.feature_place);
+    const Local local(X_, sample, room.feature_place, settings_.min_feature_rows);
     const LocalCsr labels(Y_, sample, room.label_place);
     const Matrix X = local.view();
     const CsrView Y = labels.view();
@@ -189,7 +190,10 @@ class Grower {
     Matrix some_X = X;
     CsrView some_Y = Y;
     some_X.n_rows = some_Y.n_rows = std::min(X.n_rows, settings_.spectral_rows);
-    Direction direction = spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, node.key);
+    Direction direction =
+        settings_.sketch_steps > 0
+            ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, node.key)
+            : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, node.key);
     if (!(direction.eigenvalue > 0)) return {};
     std::vector<float> margins(static_cast<std::size_t>(X.n_rows));
     for (std::int64_t i = 0; i < X.n_rows; ++i) {

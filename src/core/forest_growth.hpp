@@ -27,6 +27,8 @@ struct ForestSettings {
   float prune_below;           // weights under this are kept by chance, at this weight
   std::int64_t spectral_rows;  // the direction is found with at most so many rows of a node,
   std::int64_t router_rows;    // and refined with at most so many
+  int min_feature_rows;        // a node's router has no weights for features that fewer of its rows have
+  int sketch_steps;            // steps of the sketch that finds the direction; 0: the exact solver, as `spectral` says
   float drop_weight;           // router weights below this share of the node's largest are left out
   float drop_share;            // labels below this share of a leaf's mass are left out
   std::uint64_t seed;

@@ -18,45 +18,50 @@ constexpr double kTiny = 1e-9;
 
 template <class Matrix>
 HingeClassifier<Matrix>::HingeClassifier(const Matrix& X)
-    : X_(X), weights_(static_cast<std::size_t>(X.n_columns), 0.0f), square_(static_cast<std::size_t>(X.n_rows)) {
-  for (std::int64_t row = 0; row < X.n_rows; ++row) square_[static_cast<std::size_t>(row)] = row_square(X, row);
+    : X_(X), weights_(static_cast<std::size_t>(X.n_columns), 0.0f), examples_(static_cast<std::size_t>(X.n_rows)) {
+  for (std::size_t i = 0; i < examples_.size(); ++i) examples_[i].square = row_square(X, static_cast<std::int64_t>(i));
 }
 
 template <class Matrix>
 void HingeClassifier<Matrix>::descend(const std::vector<float>& target, const std::vector<float>& cost, int passes) {
-  forget_changed(target, cost);
-  for (int i = 0; i < passes && pass(target, cost) >= kConverged; ++i) {
+  for (std::size_t i = 0; i < examples_.size(); ++i) aim(static_cast<std::int64_t>(i), target[i], cost[i]);
+  for (int i = 0; i < passes && pass() >= kConverged; ++i) {
   }
 }
 
+// Sets the target and the cost of an example; what was learned from it for another target is unlearned.
 template <class Matrix>
-void HingeClassifier<Matrix>::forget_changed(const std::vector<float>& target, const std::vector<float>& cost) {
-  alpha_.resize(square_.size(), 0.0f);
-  for (std::size_t i = 0; i < target_.size(); ++i) {
-    if (alpha_[i] == 0 || (target[i] == target_[i] && cost[i] > kNoCost)) continue;
-    const float step = -alpha_[i] * target_[i];
-    add_row(X_, static_cast<std::int64_t>(i), step, weights_.data());
+void HingeClassifier<Matrix>::aim(std::int64_t row, float target, float cost) {
+  Example& example = examples_[static_cast<std::size_t>(row)];
+  const bool counts = cost > kNoCost;
+  if (example.alpha > 0 && !(counts && target == example.target)) {
+    const float step = -example.alpha * example.target;
+    add_row(X_, row, step, weights_.data());
     offset_ += step;
-    alpha_[i] = 0;
+    example.alpha = 0;
   }
-  target_ = target;
+  example.target = target;
+  example.diagonal = counts ? 0.5f / cost : 0.0f;
+  example.inverse = counts ? 1 / (example.square + 1 + example.diagonal) : 0.0f;
 }
 
 // Returns the largest gradient that was met.
 template <class Matrix>
-float HingeClassifier<Matrix>::pass(const std::vector<float>& target, const std::vector<float>& cost) {
+float HingeClassifier<Matrix>::pass() {
   float largest = 0;
-  for (std::size_t i = 0; i < target.size(); ++i) {
-    if (cost[i] <= kNoCost) continue;
+  float* weights = weights_.data();
+  for (std::size_t i = 0; i < examples_.size(); ++i) {
+    Example& example = examples_[i];
+    if (example.inverse == 0) continue;
     const auto row = static_cast<std::int64_t>(i);
-    const float diagonal = 0.5f / cost[i];
-    const float gradient = target[i] * (row_dot(X_, row, weights_.data()) + offset_) - 1 + alpha_[i] * diagonal;
-    if (alpha_[i] == 0 && gradient > 0) continue;
+    const float margin = row_dot(X_, row, weights) + offset_;
+    const float gradient = example.target * margin - 1 + example.alpha * example.diagonal;
+    if (example.alpha == 0 && gradient > 0) continue;
     largest = std::max(largest, std::abs(gradient));
-    const float next = std::max(alpha_[i] - gradient / (square_[i] + 1 + diagonal), 0.0f);
-    const float step = (next - alpha_[i]) * target[i];
-    alpha_[i] = next;
-    add_row(X_, row, step, weights_.data());
+    const float next = std::max(example.alpha - gradient * example.inverse, 0.0f);
+    const float step = (next - example.alpha) * example.target;
+    example.alpha = next;
+    add_row(X_, row, step, weights);
     offset_ += step;
   }
   return largest;

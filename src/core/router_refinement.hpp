@@ -33,11 +33,20 @@ class HingeClassifier {
   float offset() const { return offset_; }  // b
 
  private:
-  void forget_changed(const std::vector<float>& target, const std::vector<float>& cost);
-  float pass(const std::vector<float>& target, const std::vector<float>& cost);
+  struct Example {
+    float target = 0;
+    float alpha = 0;     // its dual variable
+    float square = 0;    // |x|^2
+    float diagonal = 0;  // 1 / (2 cost)
+    float inverse = 0;   // of the second derivative; 0 for an example that does not count
+  };
+
+  void aim(std::int64_t row, float target, float cost);
+  float pass();
 
   const Matrix& X_;
-  std::vector<float> weights_, square_, alpha_, target_;
+  std::vector<float> weights_;
+  std::vector<Example> examples_;
   float offset_ = 0;
 };
 
