@@ -124,7 +124,10 @@ class Grower {
 
   void count_labels(const Members& members, GrowthRoom& room) const {
     room.labels.clear();
+    constexpr std::size_t kAhead = 8;
     for (std::size_t i = 0; i < members.rows.size(); ++i) {
+      if (i + 2 * kAhead < members.rows.size()) __builtin_prefetch(Y_.indptr + members.rows[i + 2 * kAhead]);
+      if (i + kAhead < members.rows.size()) __builtin_prefetch(Y_.indices + Y_.indptr[members.rows[i + kAhead]]);
       for (std::int64_t t = Y_.indptr[members.rows[i]]; t < Y_.indptr[members.rows[i] + 1]; ++t) {
         double& mass = room.label_mass[static_cast<std::size_t>(Y_.indices[t])];
         if (mass == 0) room.labels.push_back(Y_.indices[t]);
@@ -199,12 +202,11 @@ class Grower {
     for (std::int64_t i = 0; i < X.n_rows; ++i) {
       margins[static_cast<std::size_t>(i)] = row_dot(X, i, direction.weights.data());
     }
-    const float median = median_split(margins.data(), sample.weight, X.n_rows);
     if (settings_.refinement.rounds > 0) {
-      for (float& margin : margins) margin -= median;
       outcome.noise = settings_.noise;
       return refined_router(X, Y, sample.weight, settings_.refinement, std::move(margins));
     }
+    const float median = median_split(margins.data(), sample.weight, X.n_rows);
     const double mass = std::accumulate(sample.weight, sample.weight + some_X.n_rows, 0.0);
     outcome.noise = static_cast<float>(direction.eigenvalue / mass);
     direction.weights.push_back(median);

@@ -43,13 +43,14 @@ class LocalCsr {
   const std::vector<std::int32_t>& columns() const { return columns_; }  // the old number of each column
 
  private:
-  void leave_out_rare(const CsrView& matrix, const NodeRows& node, std::vector<std::int32_t>& place, int min_count);
+  void gather(const CsrView& matrix, const NodeRows& node);
+  std::vector<std::int32_t> mark_rare(std::vector<std::int32_t>& place, int min_count) const;
 
   bool has_data_;
   std::vector<std::int64_t> indptr_;
   LargeVector<std::int32_t> indices_;
   LargeVector<float> data_;
-  std::vector<std::int32_t> columns_, left_out_;
+  std::vector<std::int32_t> columns_;
 };
 
 // The same for a dense matrix, which keeps all its columns.

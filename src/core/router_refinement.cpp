@@ -81,12 +81,15 @@ class Votes {
 
   // A label's side is where the mean margin of its examples lies, seen from the weighted median of all labels.
   void take_sides(const std::vector<float>& margins) {
-    double size = 0;
-    for (const float margin : margins) size += std::abs(margin);
-    const auto scale = static_cast<float>(1 / (size / static_cast<double>(margins.size()) + kTiny));
+    const auto n = static_cast<double>(margins.size());
+    double sum = 0, size = 0;
+    for (const float margin : margins) sum += margin;
+    const auto mean = static_cast<float>(sum / n);
+    for (const float margin : margins) size += std::abs(margin - mean);
+    const auto scale = static_cast<float>(1 / (size / n + kTiny));
     side_.assign(mass_.size(), 0.0f);
     for_entries([&](std::size_t row, std::size_t label) {
-      side_[label] += weight_[row] * std::clamp(margins[row] * scale, -kLargest, kLargest);
+      side_[label] += weight_[row] * std::clamp((margins[row] - mean) * scale, -kLargest, kLargest);
     });
     for (std::size_t l = 0; l < side_.size(); ++l) side_[l] /= mass_[l];
     const float median = weighted_median(side_.data(), mass_.data(), static_cast<std::int64_t>(side_.size()));

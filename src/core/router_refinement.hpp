@@ -50,7 +50,7 @@ class HingeClassifier {
   float offset_ = 0;
 };
 
-// Refines the split that `margins` (w.x - b of every row of the node) make. X, Y and the example weights are those of
+// Refines the split that `margins` (w.x of every row of the node) make about their mean. X, Y and the example weights are those of
 // the node's rows. Returns the router: weights for the columns of X, and the bias as the last element; an example goes
 // right if w.x > bias.
 template <class Matrix>
