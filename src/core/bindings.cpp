@@ -5,6 +5,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The native kernels of labelprism.";
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
+  labelprism::bind_forest(m);
   labelprism::bind_text(m);
   labelprism::bind_one_vs_rest(m);
 }

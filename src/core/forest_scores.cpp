@@ -1,0 +1,218 @@
+#include "forest_scores.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "growing_csr.hpp"
+#include "node_rows.hpp"
+#include "thread_pool.hpp"
+
+namespace labelprism {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 512;
+constexpr std::size_t kBits = 64;
+
+std::size_t words(std::size_t bits) { return (bits + kBits - 1) / kBits; }
+
+}  // namespace
+
+ScoreRoom::ScoreRoom(std::int64_t n_labels)
+    : sum_(static_cast<std::size_t>(n_labels), 0.0f),
+      touched_(words(sum_.size()), 0),
+      nonempty_(words(touched_.size()), 0) {}
+
+inline void ScoreRoom::add(std::int32_t label, float probability) {
+  const auto i = static_cast<std::size_t>(label);
+  sum_[i] += probability;
+  touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
+  nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
+}
+
+// Moves the sums into `labels` and `probabilities`: in the order of the labels without sorting them.
+void ScoreRoom::collect() {
+  labels.clear();
+  probabilities.clear();
+  for (std::size_t group = 0; group < nonempty_.size(); ++group) {
+    for (std::uint64_t some = nonempty_[group]; some != 0; some &= some - 1) {
+      const std::size_t word = group * kBits + static_cast<std::size_t>(__builtin_ctzll(some));
+      for (std::uint64_t bits = touched_[word]; bits != 0; bits &= bits - 1) {
+        const std::size_t label = word * kBits + static_cast<std::size_t>(__builtin_ctzll(bits));
+        labels.push_back(static_cast<std::int32_t>(label));
+        probabilities.push_back(sum_[label]);
+        sum_[label] = 0;
+      }
+      touched_[word] = 0;
+    }
+    nonempty_[group] = 0;
+  }
+}
+
+void ScoreRoom::keep_best(std::int64_t k) {
+  if (static_cast<std::int64_t>(labels.size()) <= k) return;
+  sorted_ = probabilities;
+  const auto last = sorted_.begin() + (k - 1);
+  std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
+  std::int64_t equals = k - std::count_if(sorted_.begin(), last, [&](float p) { return p > *last; });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (probabilities[i] < *last || (probabilities[i] == *last && equals-- <= 0)) continue;
+    labels[kept] = labels[i];
+    probabilities[kept++] = probabilities[i];
+  }
+  labels.resize(kept);
+  probabilities.resize(kept);
+}
+
+ForestScorer::ForestScorer(const ForestView& forest)
+    : n_labels_(forest.leaves.n_columns),
+      n_features_(forest.routers.n_columns),
+      n_trees_(forest.n_trees),
+      normal_(normal_table()) {
+  const std::vector<std::int32_t> leaf_of_node = add_leaves(forest);
+  std::vector<std::int32_t> tops(static_cast<std::size_t>(n_trees_));  // the top node of every block
+  for (std::int32_t tree = 0; tree < n_trees_; ++tree) tops[static_cast<std::size_t>(tree)] = tree;
+  std::vector<std::int32_t> place(static_cast<std::size_t>(n_features_), -1), features;
+  for (std::size_t block = 0; block < tops.size(); ++block) {
+    add_block(forest, tops[block], leaf_of_node, tops, place, features);
+  }
+}
+
+// Leaves are numbered in the order of their nodes; returns the number of each node, -1 for those that are no leaves.
+std::vector<std::int32_t> ForestScorer::add_leaves(const ForestView& forest) {
+  std::vector<std::int32_t> leaf_of_node(static_cast<std::size_t>(forest.leaves.n_rows), -1);
+  leaf_begin_.push_back(0);
+  for (std::int64_t node = 0; node < forest.leaves.n_rows; ++node) {
+    if (forest.child[node] >= 0) continue;
+    leaf_of_node[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(n_leaves());
+    for (std::int64_t t = forest.leaves.indptr[node]; t < forest.leaves.indptr[node + 1]; ++t) {
+      leaf_label_.push_back(forest.leaves.indices[t]);
+      leaf_share_.push_back(forest.leaves.data[t] / static_cast<float>(n_trees_));
+    }
+    leaf_begin_.push_back(static_cast<std::int64_t>(leaf_label_.size()));
+  }
+  return leaf_of_node;
+}
+
+void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
+                             std::vector<std::int32_t>& tops, std::vector<std::int32_t>& place,
+                             std::vector<std::int32_t>& features) {
+  Block block{};
+  features.clear();
+  const std::size_t first_lane = lanes_.size();
+  std::int32_t nodes[2 * kNodes + 1];
+  for (int i = 0; i < 2 * kNodes + 1; ++i) {
+    const std::int32_t above = i == 0 ? top : nodes[(i - 1) / 2];
+    nodes[i] = -1;
+    if (i > 0 && (above < 0 || forest.child[above] < 0)) continue;
+    const std::int32_t node = i == 0 ? top : forest.child[above] + (i % 2 == 0 ? 1 : 0);
+    if (forest.child[node] < 0) {
+      block.next[i] = -2 - leaf_of_node[static_cast<std::size_t>(node)];
+    } else if (i >= kNodes) {
+      block.next[i] = static_cast<std::int32_t>(tops.size());
+      tops.push_back(node);
+    } else {
+      nodes[i] = node;
+      block.next[i] = kInside;
+      block.bias[i] = forest.bias[node];
+      block.noise[i] = forest.noise[node];
+      for (std::int64_t t = forest.routers.indptr[node]; t < forest.routers.indptr[node + 1]; ++t) {
+        std::int32_t& lane = place[static_cast<std::size_t>(forest.routers.indices[t])];
+        if (lane < 0) {
+          lane = static_cast<std::int32_t>(lanes_.size() / kLanes);
+          lanes_.resize(lanes_.size() + kLanes, 0.0f);
+          features.push_back(forest.routers.indices[t]);
+        }
+        lanes_[static_cast<std::size_t>(lane) * kLanes + static_cast<std::size_t>(i)] = forest.routers.data[t];
+      }
+    }
+  }
+  block.first_slot = static_cast<std::int64_t>(slots_.size());
+  block.shift = 64;
+  if (!features.empty()) {
+    std::size_t size = 2;
+    block.shift = 63;
+    for (; size < 2 * features.size(); size *= 2) --block.shift;
+    slots_.resize(slots_.size() + size, Slot{-1, 0});
+    auto lane = static_cast<std::int32_t>(first_lane / kLanes);
+    for (const std::int32_t feature : features) {
+      std::size_t slot = hash(feature) >> block.shift;
+      while (slots_[static_cast<std::size_t>(block.first_slot) + slot].feature >= 0) slot = (slot + 1) % size;
+      slots_[static_cast<std::size_t>(block.first_slot) + slot] = {feature, lane++};
+      place[static_cast<std::size_t>(feature)] = -1;
+    }
+  }
+  blocks_.push_back(block);
+}
+
+void ForestScorer::margins(const Block& block, const SparseRow& row, float* sums) const {
+  typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+  Four low = {}, high = {};
+  if (block.shift < 64) {
+    const Slot* table = slots_.data() + block.first_slot;
+    const std::uint64_t mask = (std::uint64_t{1} << (64 - block.shift)) - 1;
+    for (std::int64_t t = 0; t < row.count; ++t) {
+      std::uint64_t slot = hash(row.features[t]) >> block.shift;
+      while (table[slot].feature != row.features[t] && table[slot].feature >= 0) slot = (slot + 1) & mask;
+      if (table[slot].feature < 0) continue;
+      const float* weights = lanes_.data() + static_cast<std::int64_t>(table[slot].lanes) * kLanes;
+      low += row.values[t] * *reinterpret_cast<const Four*>(weights);
+      high += row.values[t] * *reinterpret_cast<const Four*>(weights + 4);
+    }
+  }
+  *reinterpret_cast<Four*>(sums) = low;
+  *reinterpret_cast<Four*>(sums + 4) = high;
+}
+
+void ForestScorer::score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const {
+  for_leaves(row, smallest, room, [&](std::int64_t leaf, float probability) {
+    const auto i = static_cast<std::size_t>(leaf);
+    for (auto t = static_cast<std::size_t>(leaf_begin_[i]); t < static_cast<std::size_t>(leaf_begin_[i + 1]); ++t) {
+      room.add(leaf_label_[t], probability * leaf_share_[t]);
+    }
+  });
+  room.collect();
+  room.keep_best(k);
+}
+
+namespace {
+
+// Calls use(row, room, piece) for every row; the rows of the pieces are joined in their order.
+template <class Use>
+void for_rows(const ForestScorer& forest, const CsrView& X, int n_threads, GrowingCsr& out, const Use& use) {
+  std::vector<GrowingCsr> pieces(static_cast<std::size_t>((X.n_rows + kRowsPerTask - 1) / kRowsPerTask));
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    ScoreRoom room(forest.n_labels());
+    GrowingCsr& piece = pieces[static_cast<std::size_t>(begin / kRowsPerTask)];
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t first = X.indptr[row];
+      use(SparseRow{X.indices + first, X.data + first, X.indptr[row + 1] - first}, room, piece);
+      piece.end_row();
+    }
+  });
+  out.join(pieces);
+}
+
+}  // namespace
+
+void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, float smallest, int n_threads,
+                       GrowingCsr& candidates) {
+  for_rows(forest, X, n_threads, candidates, [&](const SparseRow& row, ScoreRoom& room, GrowingCsr& piece) {
+    forest.score(row, k, smallest, room);
+    for (std::size_t i = 0; i < room.labels.size(); ++i) {
+      piece.push(room.labels[i], std::log(room.probabilities[i]));
+    }
+  });
+}
+
+void forest_leaves(const ForestScorer& forest, const CsrView& X, float smallest, int n_threads, GrowingCsr& leaves) {
+  for_rows(forest, X, n_threads, leaves, [&](const SparseRow& row, ScoreRoom& room, GrowingCsr& piece) {
+    forest.for_leaves(row, smallest, room, [&](std::int64_t leaf, float probability) {
+      piece.push(static_cast<std::int32_t>(leaf), probability);
+    });
+  });
+}
+
+}  // namespace labelprism

@@ -1,0 +1,163 @@
+// Scoring with a forest: the labels of the leaves that an example reaches, with their probabilities.
+//
+// How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features. Seven
+// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie side
+// by side, eight lanes, and are found by one look into the block's own hash table. So a row with z features takes z
+// looks for three levels, and what it touches of a block lies together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "csr.hpp"
+#include "normal_table.hpp"
+
+namespace labelprism {
+
+// A forest as `grow_forest` makes it: nodes 0, ..., n_trees - 1 are the roots.
+struct ForestView {
+  int n_trees;
+  const std::int32_t* child;  // a left child, greater than its parent, the right one after it; -1 for a leaf
+  const float* bias;
+  const float* noise;
+  CsrView routers;  // (n_nodes, n_features)
+  CsrView leaves;   // (n_nodes, n_labels)
+};
+
+// A row of X: features and their values.
+struct SparseRow {
+  const std::int32_t* features;
+  const float* values;
+  std::int64_t count;
+};
+
+// Room for one row at a time; one for each thread. Nothing is allocated once it is warm.
+class ScoreRoom {
+ public:
+  explicit ScoreRoom(std::int64_t n_labels);
+
+  // The labels that were reached, ascending, and their probabilities: filled by ForestScorer::score.
+  std::vector<std::int32_t> labels;
+  std::vector<float> probabilities;
+
+ private:
+  friend class ForestScorer;
+  struct Visit {
+    std::int32_t block;
+    float probability;
+  };
+
+  void add(std::int32_t label, float probability);
+  void collect();
+  void keep_best(std::int64_t k);
+
+  std::vector<Visit> stack_;
+  std::vector<float> sum_;               // by label; 0 between two rows
+  std::vector<std::uint64_t> touched_;   // a bit for each label,
+  std::vector<std::uint64_t> nonempty_;  // and one for each word of those
+  std::vector<float> sorted_;
+};
+
+class ForestScorer {
+ public:
+  // Copies what it needs of the forest.
+  explicit ForestScorer(const ForestView& forest);
+
+  std::int64_t n_labels() const { return n_labels_; }
+  std::int64_t n_features() const { return n_features_; }
+  std::int64_t n_leaves() const { return static_cast<std::int64_t>(leaf_begin_.size()) - 1; }
+
+  // Leaves in `room` the k most probable labels of a row (of equals the smaller), ascending, with their probabilities:
+  // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf). Branches whose probability falls to
+  // `smallest` or below are not followed.
+  void score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const;
+
+  // Calls reached(leaf, probability) for every leaf that the row reaches, in each tree.
+  template <class Reached>
+  void for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const;
+
+ private:
+  static constexpr int kLevels = 3, kNodes = 7, kLanes = 8;
+
+  // Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
+  struct Block {
+    std::int64_t first_slot;  // of the hash table
+    int shift;                // 64 less the logarithm of the table's size; 64 stands for an empty table
+    float bias[kNodes];
+    float noise[kNodes];
+    // Where an example goes from node (i - 1) / 2: on in the block (kInside), to block n (n), or to leaf n (-2 - n).
+    std::int32_t next[2 * kNodes + 1];
+  };
+  static constexpr std::int32_t kInside = -1;
+
+  struct Slot {
+    std::int32_t feature;  // -1: empty
+    std::int32_t lanes;
+  };
+
+  std::vector<std::int32_t> add_leaves(const ForestView& forest);
+  void add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
+                 std::vector<std::int32_t>& tops, std::vector<std::int32_t>& place,
+                 std::vector<std::int32_t>& features);
+  void margins(const Block& block, const SparseRow& row, float* sums) const;
+  static std::uint64_t hash(std::int32_t feature) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(feature)) * 0x9E3779B97F4A7C15u;
+  }
+
+  std::int64_t n_labels_, n_features_;
+  int n_trees_;
+  std::vector<Block> blocks_;  // those of the roots first
+  std::vector<Slot> slots_;
+  std::vector<float> lanes_;
+  std::vector<std::int64_t> leaf_begin_;
+  std::vector<std::int32_t> leaf_label_;
+  std::vector<float> leaf_share_;  // divided by the number of trees
+  const NormalTable& normal_;
+};
+
+template <class Reached>
+void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const {
+  auto& stack = room.stack_;
+  stack.clear();
+  for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) stack.push_back({tree, 1.0f});
+  while (!stack.empty()) {
+    const ScoreRoom::Visit visit = stack.back();
+    stack.pop_back();
+    const Block& block = blocks_[static_cast<std::size_t>(visit.block)];
+    float sums[kLanes];
+    margins(block, row, sums);
+    float probability[2 * kNodes + 1];
+    probability[0] = visit.probability;
+    for (int i = 0; i < 2 * kNodes + 1; ++i) {
+      if (i > 0) {
+        const int above = (i - 1) / 2;
+        if (!(probability[above] > 0) || block.next[above] != kInside) {
+          probability[i] = 0;
+          continue;
+        }
+        // sums[above] has become the probability to go right by now.
+        const float p = probability[above] * (i % 2 == 0 ? sums[above] : 1 - sums[above]);
+        probability[i] = p > smallest ? p : 0;
+      }
+      if (!(probability[i] > 0)) continue;
+      const std::int32_t next = block.next[i];
+      if (next == kInside) {
+        sums[i] = probability_right(normal_, sums[i] - block.bias[i], block.noise[i]);
+      } else if (next >= 0) {
+        stack.push_back({next, probability[i]});
+      } else {
+        reached(static_cast<std::int64_t>(-2 - next), probability[i]);
+      }
+    }
+  }
+}
+
+// Scores every row of X: the rows of `candidates` hold the logarithms of the probabilities.
+void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, float smallest, int n_threads,
+                       struct GrowingCsr& candidates);
+
+// The probability of every leaf for every row, over the number of trees.
+void forest_leaves(const ForestScorer& forest, const CsrView& X, float smallest, int n_threads,
+                   struct GrowingCsr& leaves);
+
+}  // namespace labelprism
