@@ -8,4 +8,5 @@ NB_MODULE(_core, m) {
   labelprism::bind_forest(m);
   labelprism::bind_text(m);
   labelprism::bind_one_vs_rest(m);
+  labelprism::bind_predictor(m);
 }

@@ -108,5 +108,6 @@ void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_one_vs_rest(nb::module_& m);
 void bind_forest(nb::module_& m);
+void bind_predictor(nb::module_& m);
 
 }  // namespace labelprism

@@ -1,0 +1,255 @@
+#include "predictor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "thread_pool.hpp"
+
+namespace labelprism {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 64;
+// A list is searched for each candidate when it is so many times longer than there are candidates.
+constexpr std::int64_t kSearchRatio = 16;
+
+// Calls visit(column, row, value) for all entries, rows ascending within each column, and returns where columns begin.
+template <class Visit>
+std::vector<std::int64_t> by_column(const CsrView& matrix, const Visit& visit) {
+  std::vector<std::int64_t> begin(static_cast<std::size_t>(matrix.n_columns) + 1, 0);
+  const std::int64_t n_entries = matrix.indptr[matrix.n_rows];
+  for (std::int64_t t = 0; t < n_entries; ++t) ++begin[static_cast<std::size_t>(matrix.indices[t]) + 1];
+  for (std::size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+  std::vector<std::int64_t> next(begin.begin(), begin.end() - 1);
+  for (std::int64_t row = 0; row < matrix.n_rows; ++row) {
+    for (std::int64_t t = matrix.indptr[row]; t < matrix.indptr[row + 1]; ++t) {
+      visit(next[static_cast<std::size_t>(matrix.indices[t])]++, static_cast<std::int32_t>(row), matrix.data[t]);
+    }
+  }
+  return begin;
+}
+
+struct ByColumn {
+  std::vector<std::int64_t> begin;
+  std::vector<std::int32_t> label;
+  std::vector<float> value;
+
+  explicit ByColumn(const CsrView& matrix) {
+    label.resize(static_cast<std::size_t>(matrix.indptr[matrix.n_rows]));
+    value.resize(label.size());
+    begin = by_column(matrix, [&](std::int64_t at, std::int32_t row, float entry) {
+      label[static_cast<std::size_t>(at)] = row;
+      value[static_cast<std::size_t>(at)] = entry;
+    });
+  }
+};
+
+}  // namespace
+
+PredictorRoom::PredictorRoom(std::int64_t n_labels)
+    : forest_(n_labels), sum_(static_cast<std::size_t>(n_labels), 0.0f), slot_(static_cast<std::size_t>(n_labels), -1) {}
+
+Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const CsrView& head, const float* bias,
+                     const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
+    : forest_(forest), blend_(blend), settings_(settings), prior_(prior, prior + forest.n_labels()) {
+  bias_.assign(static_cast<std::size_t>(forest.n_labels()), 0.0f);
+  if (bias) bias_.assign(bias, bias + forest.n_labels());
+  join_weights(centroids, head);
+  index_centroids(centroids);
+}
+
+void Predictor::join_weights(const CsrView& centroids, const CsrView& head) {
+  const ByColumn by_centroid(centroids), by_head(head);
+  begin_.push_back(0);
+  postings_.reserve(by_head.label.size() + by_centroid.label.size() / 2);
+  for (std::size_t feature = 0; feature + 1 < by_head.begin.size(); ++feature) {
+    auto s = static_cast<std::size_t>(by_head.begin[feature]), t = static_cast<std::size_t>(by_centroid.begin[feature]);
+    const auto s_end = static_cast<std::size_t>(by_head.begin[feature + 1]);
+    const auto t_end = static_cast<std::size_t>(by_centroid.begin[feature + 1]);
+    while (s < s_end || t < t_end) {
+      Posting posting{std::numeric_limits<std::int32_t>::max(), 0, 0};
+      if (s < s_end) posting.label = by_head.label[s];
+      if (t < t_end) posting.label = std::min(posting.label, by_centroid.label[t]);
+      while (s < s_end && by_head.label[s] == posting.label) posting.weight += by_head.value[s++];
+      while (t < t_end && by_centroid.label[t] == posting.label) posting.cosine += by_centroid.value[t++];
+      postings_.push_back(posting);
+    }
+    begin_.push_back(static_cast<std::int64_t>(postings_.size()));
+  }
+}
+
+void Predictor::index_centroids(const CsrView& centroids) {
+  const ByColumn lists(centroids);
+  const auto longest = static_cast<std::size_t>(settings_.longest_list);
+  near_begin_.push_back(0);
+  std::vector<Near> list;
+  for (std::size_t feature = 0; feature + 1 < lists.begin.size(); ++feature) {
+    list.clear();
+    for (auto t = static_cast<std::size_t>(lists.begin[feature]); t < static_cast<std::size_t>(lists.begin[feature + 1]);
+         ++t) {
+      list.push_back({lists.label[t], lists.value[t]});
+    }
+    if (list.size() > longest) {
+      const auto stronger = [](const Near& a, const Near& b) {
+        return a.cosine != b.cosine ? a.cosine > b.cosine : a.label < b.label;
+      };
+      std::nth_element(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(longest), list.end(), stronger);
+      list.resize(longest);
+      std::sort(list.begin(), list.end(), [](const Near& a, const Near& b) { return a.label < b.label; });
+    }
+    near_.insert(near_.end(), list.begin(), list.end());
+    near_begin_.push_back(static_cast<std::int64_t>(near_.size()));
+  }
+}
+
+void Predictor::nearest(const SparseRow& row, PredictorRoom& room) const {
+  room.near_.clear();
+  const auto wanted = static_cast<std::size_t>(settings_.centroid_candidates);
+  if (wanted == 0) return;
+  room.touched_.clear();
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    const auto feature = static_cast<std::size_t>(row.features[t]);
+    for (std::int64_t s = near_begin_[feature]; s < near_begin_[feature + 1]; ++s) {
+      const Near& near = near_[static_cast<std::size_t>(s)];
+      float& sum = room.sum_[static_cast<std::size_t>(near.label)];
+      if (sum == 0) room.touched_.push_back(near.label);
+      sum += row.values[t] * near.cosine;
+    }
+  }
+  for (const std::int32_t label : room.touched_) {
+    float& sum = room.sum_[static_cast<std::size_t>(label)];
+    // A sum may pass through 0 and a label be noted twice; the second time there is nothing left of it.
+    if (sum > 0) room.near_.emplace_back(-sum, label);
+    sum = 0;
+  }
+  if (room.near_.size() > wanted) {
+    std::nth_element(room.near_.begin(), room.near_.begin() + static_cast<std::ptrdiff_t>(wanted), room.near_.end());
+    room.near_.resize(wanted);
+  }
+}
+
+void Predictor::unite(PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  found.labels.clear();
+  found.forest.clear();
+  std::sort(room.near_.begin(), room.near_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::size_t s = 0, t = 0;
+  const auto &reached = room.forest_.labels;
+  while (s < reached.size() || t < room.near_.size()) {
+    if (t == room.near_.size() || (s < reached.size() && reached[s] <= room.near_[t].second)) {
+      if (t < room.near_.size() && reached[s] == room.near_[t].second) ++t;
+      found.labels.push_back(reached[s]);
+      found.forest.push_back(std::log(room.forest_.probabilities[s++] + 1e-4f));
+    } else {
+      found.labels.push_back(room.near_[t++].second);
+      found.forest.push_back(kNotReached);
+    }
+  }
+}
+
+void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  const std::size_t count = found.labels.size();
+  found.margin.resize(count);
+  found.cosine.assign(count, 0.0f);
+  for (std::size_t i = 0; i < count; ++i) {
+    found.margin[i] = bias_[static_cast<std::size_t>(found.labels[i])];
+    room.slot_[static_cast<std::size_t>(found.labels[i])] = static_cast<std::int32_t>(i);
+  }
+  const std::int64_t long_list = kSearchRatio * static_cast<std::int64_t>(count);
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    const auto feature = static_cast<std::size_t>(row.features[t]);
+    const float value = row.values[t];
+    const Posting* at = postings_.data() + begin_[feature];
+    const Posting* end = postings_.data() + begin_[feature + 1];
+    if (end - at <= long_list) {
+      for (; at != end; ++at) {
+        const std::int32_t slot = room.slot_[static_cast<std::size_t>(at->label)];
+        if (slot < 0) continue;
+        found.margin[static_cast<std::size_t>(slot)] += value * at->weight;
+        found.cosine[static_cast<std::size_t>(slot)] += value * at->cosine;
+      }
+    } else {
+      for (std::size_t i = 0; i < count && at != end; ++i) {
+        at = std::lower_bound(at, end, found.labels[i], [](const Posting& p, std::int32_t l) { return p.label < l; });
+        if (at == end || at->label != found.labels[i]) continue;
+        found.margin[i] += value * at->weight;
+        found.cosine[i] += value * at->cosine;
+      }
+    }
+  }
+  for (const std::int32_t label : found.labels) room.slot_[static_cast<std::size_t>(label)] = -1;
+}
+
+void Predictor::find(const SparseRow& row, PredictorRoom& room) const {
+  forest_.score(row, settings_.forest_candidates, settings_.smallest, room.forest_);
+  nearest(row, room);
+  unite(room);
+  score(row, room);
+}
+
+void Predictor::predict(const SparseRow& row, std::int64_t k, PredictorRoom& room, std::int32_t* labels,
+                        float* scores) const {
+  find(row, room);
+  const RowCandidates& found = room.found;
+  auto& ranking = room.ranking_;
+  ranking.clear();
+  for (std::size_t i = 0; i < found.labels.size(); ++i) {
+    const float score = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
+                        blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])];
+    ranking.emplace_back(-score, found.labels[i]);
+  }
+  const std::size_t best = std::min(static_cast<std::size_t>(k), ranking.size());
+  std::partial_sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(best), ranking.end());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
+    labels[i] = i < best ? ranking[i].second : -1;
+    scores[i] = i < best ? -ranking[i].first : -std::numeric_limits<float>::infinity();
+  }
+}
+
+namespace {
+
+SparseRow row_of(const CsrView& X, std::int64_t row) {
+  const std::int64_t first = X.indptr[row];
+  return {X.indices + first, X.data + first, X.indptr[row + 1] - first};
+}
+
+}  // namespace
+
+void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, int n_threads, std::int32_t* labels,
+                  float* scores) {
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    predictor.with_room([&](PredictorRoom& room) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        predictor.predict(row_of(X, row), k, room, labels + row * k, scores + row * k);
+      }
+    });
+  });
+}
+
+void find_candidates(const Predictor& predictor, const CsrView& X, int n_threads, GrowingCsr& candidates,
+                     Buffer<float>& cosine, Buffer<float>& margin) {
+  const auto n_tasks = static_cast<std::size_t>((X.n_rows + kRowsPerTask - 1) / kRowsPerTask);
+  std::vector<GrowingCsr> pieces(n_tasks);
+  std::vector<std::vector<float>> cosines(n_tasks), margins(n_tasks);
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    predictor.with_room([&](PredictorRoom& room) {
+      const auto task = static_cast<std::size_t>(begin / kRowsPerTask);
+      const RowCandidates& found = room.found;
+      for (std::int64_t row = begin; row < end; ++row) {
+        predictor.find(row_of(X, row), room);
+        pieces[task].indices.append(found.labels.data(), found.labels.size());
+        pieces[task].data.append(found.forest.data(), found.forest.size());
+        pieces[task].end_row();
+        cosines[task].insert(cosines[task].end(), found.cosine.begin(), found.cosine.end());
+        margins[task].insert(margins[task].end(), found.margin.begin(), found.margin.end());
+      }
+    });
+  });
+  candidates.join(pieces);
+  for (const auto& piece : cosines) cosine.append(piece.data(), piece.size());
+  for (const auto& piece : margins) margin.append(piece.data(), piece.size());
+}
+
+}  // namespace labelprism
