@@ -20,7 +20,8 @@ void bind_predictor(nb::module_& m) {
                         static_cast<std::int64_t>(bias.size()) == forest.n_labels() &&
                         static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "centroids, head, bias and prior must have a row for every label");
-            require(forest_candidates >= 1 && centroid_candidates >= 0 && longest_list >= 1,
+            require(forest_candidates >= 1 && centroid_candidates >= 0 && longest_list >= 1 &&
+                        forest_candidates + centroid_candidates <= 60000,
                     "forest_candidates and longest_list must be at least 1, centroid_candidates at least 0");
             const nb::gil_scoped_release release;
             new (self) Predictor(forest, centroids, head, bias.data(), prior.data(),

@@ -48,7 +48,7 @@ struct ByColumn {
 }  // namespace
 
 PredictorRoom::PredictorRoom(std::int64_t n_labels)
-    : forest_(n_labels), sum_(static_cast<std::size_t>(n_labels), 0.0f), slot_(static_cast<std::size_t>(n_labels), -1) {}
+    : forest_(n_labels), sum_(static_cast<std::size_t>(n_labels), 0.0f), slot_(static_cast<std::size_t>(n_labels), 0) {}
 
 Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const CsrView& head, const float* bias,
                      const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
@@ -62,20 +62,23 @@ Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const
 void Predictor::join_weights(const CsrView& centroids, const CsrView& head) {
   const ByColumn by_centroid(centroids), by_head(head);
   begin_.push_back(0);
-  postings_.reserve(by_head.label.size() + by_centroid.label.size() / 2);
+  list_labels_.reserve(by_head.label.size() + by_centroid.label.size() / 2);
+  list_weights_.reserve(list_labels_.capacity());
   for (std::size_t feature = 0; feature + 1 < by_head.begin.size(); ++feature) {
     auto s = static_cast<std::size_t>(by_head.begin[feature]), t = static_cast<std::size_t>(by_centroid.begin[feature]);
     const auto s_end = static_cast<std::size_t>(by_head.begin[feature + 1]);
     const auto t_end = static_cast<std::size_t>(by_centroid.begin[feature + 1]);
     while (s < s_end || t < t_end) {
-      Posting posting{std::numeric_limits<std::int32_t>::max(), 0, 0};
-      if (s < s_end) posting.label = by_head.label[s];
-      if (t < t_end) posting.label = std::min(posting.label, by_centroid.label[t]);
-      while (s < s_end && by_head.label[s] == posting.label) posting.weight += by_head.value[s++];
-      while (t < t_end && by_centroid.label[t] == posting.label) posting.cosine += by_centroid.value[t++];
-      postings_.push_back(posting);
+      std::int32_t label = std::numeric_limits<std::int32_t>::max();
+      Weights weights{0, 0};
+      if (s < s_end) label = by_head.label[s];
+      if (t < t_end) label = std::min(label, by_centroid.label[t]);
+      while (s < s_end && by_head.label[s] == label) weights.head += by_head.value[s++];
+      while (t < t_end && by_centroid.label[t] == label) weights.cosine += by_centroid.value[t++];
+      list_labels_.push_back(label);
+      list_weights_.push_back(weights);
     }
-    begin_.push_back(static_cast<std::int64_t>(postings_.size()));
+    begin_.push_back(static_cast<std::int64_t>(list_labels_.size()));
   }
 }
 
@@ -155,31 +158,34 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
   found.cosine.assign(count, 0.0f);
   for (std::size_t i = 0; i < count; ++i) {
     found.margin[i] = bias_[static_cast<std::size_t>(found.labels[i])];
-    room.slot_[static_cast<std::size_t>(found.labels[i])] = static_cast<std::int32_t>(i);
+    room.slot_[static_cast<std::size_t>(found.labels[i])] = static_cast<std::uint16_t>(i + 1);
   }
   const std::int64_t long_list = kSearchRatio * static_cast<std::int64_t>(count);
   for (std::int64_t t = 0; t < row.count; ++t) {
     const auto feature = static_cast<std::size_t>(row.features[t]);
     const float value = row.values[t];
-    const Posting* at = postings_.data() + begin_[feature];
-    const Posting* end = postings_.data() + begin_[feature + 1];
-    if (end - at <= long_list) {
-      for (; at != end; ++at) {
-        const std::int32_t slot = room.slot_[static_cast<std::size_t>(at->label)];
-        if (slot < 0) continue;
-        found.margin[static_cast<std::size_t>(slot)] += value * at->weight;
-        found.cosine[static_cast<std::size_t>(slot)] += value * at->cosine;
+    const std::int32_t* first = list_labels_.data() + begin_[feature];
+    const std::int32_t* end = list_labels_.data() + begin_[feature + 1];
+    const Weights* weights = list_weights_.data() + begin_[feature];
+    const auto add = [&](std::size_t i, std::ptrdiff_t at) {
+      found.margin[i] += value * weights[at].head;
+      found.cosine[i] += value * weights[at].cosine;
+    };
+    if (end - first <= long_list) {
+      for (const std::int32_t* at = first; at != end; ++at) {
+        const std::uint16_t slot = room.slot_[static_cast<std::size_t>(*at)];
+        if (slot) add(slot - 1u, at - first);
       }
     } else {
-      for (std::size_t i = 0; i < count && at != end; ++i) {
-        at = std::lower_bound(at, end, found.labels[i], [](const Posting& p, std::int32_t l) { return p.label < l; });
-        if (at == end || at->label != found.labels[i]) continue;
-        found.margin[i] += value * at->weight;
-        found.cosine[i] += value * at->cosine;
+      const std::int32_t* at = first;
+      for (std::size_t i = 0; i < count; ++i) {
+        at = std::lower_bound(at, end, found.labels[i]);
+        if (at == end) break;
+        if (*at == found.labels[i]) add(i, at - first);
       }
     }
   }
-  for (const std::int32_t label : found.labels) room.slot_[static_cast<std::size_t>(label)] = -1;
+  for (const std::int32_t label : found.labels) room.slot_[static_cast<std::size_t>(label)] = 0;
 }
 
 void Predictor::find(const SparseRow& row, PredictorRoom& room) const {

@@ -50,7 +50,7 @@ class PredictorRoom {
   std::vector<float> sum_;  // by label; 0 between two rows
   std::vector<std::int32_t> touched_;
   std::vector<std::pair<float, std::int32_t>> near_;
-  std::vector<std::int32_t> slot_;  // by label: its place among the candidates, or -1
+  std::vector<std::uint16_t> slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::pair<float, std::int32_t>> ranking_;
 };
 
@@ -80,10 +80,8 @@ class Predictor {
   void predict(const SparseRow& row, std::int64_t k, PredictorRoom& room, std::int32_t* labels, float* scores) const;
 
  private:
-  struct Posting {
-    std::int32_t label;
-    float weight;  // of the head
-    float cosine;
+  struct Weights {
+    float head, cosine;
   };
   struct Near {
     std::int32_t label;
@@ -101,7 +99,8 @@ class Predictor {
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
   std::vector<std::int64_t> begin_;  // of each feature's list
-  std::vector<Posting> postings_;    // labels ascend within a list
+  std::vector<std::int32_t> list_labels_;  // ascending within a list; apart from the weights, most of which go unread
+  std::vector<Weights> list_weights_;
   std::vector<std::int64_t> near_begin_;
   std::vector<Near> near_;
   mutable Lender<std::unique_ptr<PredictorRoom>> rooms_;
