@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "forest_growth.hpp"
 #include "growing_csr.hpp"
 #include "node_rows.hpp"
 #include "thread_pool.hpp"
@@ -74,10 +75,7 @@ ForestScorer::ForestScorer(const ForestView& forest)
   const std::vector<std::int32_t> leaf_of_node = add_leaves(forest);
   std::vector<std::int32_t> tops(static_cast<std::size_t>(n_trees_));  // the top node of every block
   for (std::int32_t tree = 0; tree < n_trees_; ++tree) tops[static_cast<std::size_t>(tree)] = tree;
-  std::vector<std::int32_t> place(static_cast<std::size_t>(n_features_), -1), features;
-  for (std::size_t block = 0; block < tops.size(); ++block) {
-    add_block(forest, tops[block], leaf_of_node, tops, place, features);
-  }
+  for (std::size_t block = 0; block < tops.size(); ++block) add_block(forest, tops[block], leaf_of_node, tops);
 }
 
 // Leaves are numbered in the order of their nodes; returns the number of each node, -1 for those that are no leaves.
@@ -97,16 +95,13 @@ std::vector<std::int32_t> ForestScorer::add_leaves(const ForestView& forest) {
 }
 
 void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
-                             std::vector<std::int32_t>& tops, std::vector<std::int32_t>& place,
-                             std::vector<std::int32_t>& features) {
+                             std::vector<std::int32_t>& tops) {
   Block block{};
-  features.clear();
-  const std::size_t first_lane = lanes_.size();
-  std::int32_t nodes[2 * kNodes + 1];
+  std::int32_t nodes[2 * kNodes + 1];  // -1: none, or not of this block
   for (int i = 0; i < 2 * kNodes + 1; ++i) {
     const std::int32_t above = i == 0 ? top : nodes[(i - 1) / 2];
     nodes[i] = -1;
-    if (i > 0 && (above < 0 || forest.child[above] < 0)) continue;
+    if (above < 0) continue;
     const std::int32_t node = i == 0 ? top : forest.child[above] + (i % 2 == 0 ? 1 : 0);
     if (forest.child[node] < 0) {
       block.next[i] = -2 - leaf_of_node[static_cast<std::size_t>(node)];
@@ -118,52 +113,64 @@ void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const s
       block.next[i] = kInside;
       block.bias[i] = forest.bias[node];
       block.noise[i] = forest.noise[node];
-      for (std::int64_t t = forest.routers.indptr[node]; t < forest.routers.indptr[node + 1]; ++t) {
-        std::int32_t& lane = place[static_cast<std::size_t>(forest.routers.indices[t])];
-        if (lane < 0) {
-          lane = static_cast<std::int32_t>(lanes_.size() / kLanes);
-          lanes_.resize(lanes_.size() + kLanes, 0.0f);
-          features.push_back(forest.routers.indices[t]);
-        }
-        lanes_[static_cast<std::size_t>(lane) * kLanes + static_cast<std::size_t>(i)] = forest.routers.data[t];
-      }
     }
   }
-  block.first_slot = static_cast<std::int64_t>(slots_.size());
-  block.shift = 64;
-  if (!features.empty()) {
-    std::size_t size = 2;
-    block.shift = 63;
-    for (; size < 2 * features.size(); size *= 2) --block.shift;
-    slots_.resize(slots_.size() + size, Slot{-1, 0});
-    auto lane = static_cast<std::int32_t>(first_lane / kLanes);
-    for (const std::int32_t feature : features) {
-      std::size_t slot = hash(feature) >> block.shift;
-      while (slots_[static_cast<std::size_t>(block.first_slot) + slot].feature >= 0) slot = (slot + 1) % size;
-      slots_[static_cast<std::size_t>(block.first_slot) + slot] = {feature, lane++};
-      place[static_cast<std::size_t>(feature)] = -1;
-    }
-  }
+  add_routers(forest.routers, nodes, block);
   blocks_.push_back(block);
 }
 
-void ForestScorer::margins(const Block& block, const SparseRow& row, float* sums) const {
-  typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
-  Four low = {}, high = {};
-  if (block.shift < 64) {
-    const Slot* table = slots_.data() + block.first_slot;
-    const std::uint64_t mask = (std::uint64_t{1} << (64 - block.shift)) - 1;
-    for (std::int64_t t = 0; t < row.count; ++t) {
-      std::uint64_t slot = hash(row.features[t]) >> block.shift;
-      while (table[slot].feature != row.features[t] && table[slot].feature >= 0) slot = (slot + 1) & mask;
-      if (table[slot].feature < 0) continue;
-      const float* weights = lanes_.data() + static_cast<std::int64_t>(table[slot].lanes) * kLanes;
-      low += row.values[t] * *reinterpret_cast<const Four*>(weights);
-      high += row.values[t] * *reinterpret_cast<const Four*>(weights + 4);
+// Makes the hash table of a block: at most two thirds full, so that looks are short.
+void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block) {
+  std::vector<std::int32_t> features;
+  for (int i = 0; i < kNodes; ++i) {
+    if (nodes[i] < 0) continue;
+    const std::int32_t* row = routers.indices;
+    features.insert(features.end(), row + routers.indptr[nodes[i]], row + routers.indptr[nodes[i] + 1]);
+  }
+  std::sort(features.begin(), features.end());
+  features.erase(std::unique(features.begin(), features.end()), features.end());
+  block.first_slot = static_cast<std::int64_t>(slots_.size());
+  block.shift = 64;
+  if (features.empty()) return;
+  while (2 * (last_slot(block) + 1) < 3 * features.size() || block.shift == 64) --block.shift;
+  slots_.resize(slots_.size() + last_slot(block) + 1);
+  for (int i = 0; i < kNodes; ++i) {
+    if (nodes[i] < 0) continue;
+    const std::int64_t begin = routers.indptr[nodes[i]], end = routers.indptr[nodes[i] + 1];
+    float largest = 0;
+    for (std::int64_t t = begin; t < end; ++t) largest = std::max(largest, std::abs(routers.data[t]));
+    block.scale[i] = largest / kRouterSteps;
+    for (std::int64_t t = begin; t < end && largest > 0; ++t) {
+      const float steps = std::nearbyint(routers.data[t] / block.scale[i]);
+      slot_of(block, routers.indices[t]).steps[i] = static_cast<std::int8_t>(steps);
     }
   }
-  *reinterpret_cast<Four*>(sums) = low;
-  *reinterpret_cast<Four*>(sums + 4) = high;
+}
+
+// The slot of a feature, which is made if there is none.
+ForestScorer::Slot& ForestScorer::slot_of(const Block& block, std::int32_t feature) {
+  Slot* table = slots_.data() + block.first_slot;
+  std::uint64_t i = hash(feature) >> block.shift;
+  while (table[i].feature >= 0 && table[i].feature != feature) i = (i + 1) & last_slot(block);
+  table[i].feature = feature;
+  return table[i];
+}
+
+void ForestScorer::margins(const Block& block, const SparseRow& row, float* sums) const {
+  typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef std::int8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
+  Eight total = {};
+  if (block.shift < 64) {
+    const Slot* table = slots_.data() + block.first_slot;
+    for (std::int64_t t = 0; t < row.count; ++t) {
+      std::uint64_t i = hash(row.features[t]) >> block.shift;
+      while (table[i].feature != row.features[t] && table[i].feature >= 0) i = (i + 1) & last_slot(block);
+      // The steps of an empty slot are 0: adding them is cheaper than asking.
+      const Bytes steps = *reinterpret_cast<const Bytes*>(table[i].steps);
+      total += row.values[t] * __builtin_convertvector(steps, Eight);
+    }
+  }
+  for (int i = 0; i < kNodes; ++i) sums[i] = block.scale[i] * total[i];
 }
 
 void ForestScorer::score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const {

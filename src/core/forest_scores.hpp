@@ -1,9 +1,10 @@
 // Scoring with a forest: the labels of the leaves that an example reaches, with their probabilities.
 //
 // How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features. Seven
-// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie side
-// by side, eight lanes, and are found by one look into the block's own hash table. So a row with z features takes z
-// looks for three levels, and what it touches of a block lies together.
+// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie
+// side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features takes z
+// looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the largest over
+// 127; weights of other forests are rounded to that.
 #pragma once
 
 #include <cstdint>
@@ -83,6 +84,7 @@ class ForestScorer {
   struct Block {
     std::int64_t first_slot;  // of the hash table
     int shift;                // 64 less the logarithm of the table's size; 64 stands for an empty table
+    float scale[kLanes];      // what a step of each router's weights is worth
     float bias[kNodes];
     float noise[kNodes];
     // Where an example goes from node (i - 1) / 2: on in the block (kInside), to block n (n), or to leaf n (-2 - n).
@@ -91,15 +93,17 @@ class ForestScorer {
   static constexpr std::int32_t kInside = -1;
 
   struct Slot {
-    std::int32_t feature;  // -1: empty
-    std::int32_t lanes;
+    std::int32_t feature = -1;  // -1: empty
+    std::int8_t steps[kLanes] = {};
   };
 
   std::vector<std::int32_t> add_leaves(const ForestView& forest);
   void add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
-                 std::vector<std::int32_t>& tops, std::vector<std::int32_t>& place,
-                 std::vector<std::int32_t>& features);
+                 std::vector<std::int32_t>& tops);
+  void add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block);
+  Slot& slot_of(const Block& block, std::int32_t feature);
   void margins(const Block& block, const SparseRow& row, float* sums) const;
+  static std::uint64_t last_slot(const Block& block) { return (std::uint64_t{1} << (64 - block.shift)) - 1; }
   static std::uint64_t hash(std::int32_t feature) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(feature)) * 0x9E3779B97F4A7C15u;
   }
@@ -108,7 +112,6 @@ class ForestScorer {
   int n_trees_;
   std::vector<Block> blocks_;  // those of the roots first
   std::vector<Slot> slots_;
-  std::vector<float> lanes_;
   std::vector<std::int64_t> leaf_begin_;
   std::vector<std::int32_t> leaf_label_;
   std::vector<float> leaf_share_;  // divided by the number of trees
