@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "forest_growth.hpp"
@@ -51,17 +53,36 @@ void ScoreRoom::collect() {
   }
 }
 
+// The place of a probability in a coarse order: eight steps an octave, from 2^-32 to 1.
+inline int step_of(float probability) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &probability, sizeof bits);
+  return std::max(static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1), 0);
+}
+
+// Counting by steps leaves but the few probabilities of one step to be ordered: most rows have some hundred labels, and
+// comparing them one by one took longer than finding them.
 void ScoreRoom::keep_best(std::int64_t k) {
   if (static_cast<std::int64_t>(labels.size()) <= k) return;
-  sorted_ = probabilities;
-  const auto last = sorted_.begin() + (k - 1);
+  std::fill(std::begin(counts_), std::end(counts_), 0);
+  for (const float p : probabilities) ++counts_[step_of(p)];
+  int step = kSteps - 1;
+  std::int64_t wanted = k;  // of the labels in `step`
+  for (; wanted > counts_[step]; --step) wanted -= counts_[step];
+  sorted_.clear();
+  for (const float p : probabilities) {
+    if (step_of(p) == step) sorted_.push_back(p);
+  }
+  const auto last = sorted_.begin() + (wanted - 1);
   std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-  std::int64_t equals = k - std::count_if(sorted_.begin(), last, [&](float p) { return p > *last; });
+  const float smallest = *last;
+  std::int64_t equals = wanted - std::count_if(sorted_.begin(), last, [&](float p) { return p > smallest; });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (probabilities[i] < *last || (probabilities[i] == *last && equals-- <= 0)) continue;
+    const float p = probabilities[i];
     labels[kept] = labels[i];
-    probabilities[kept++] = probabilities[i];
+    probabilities[kept] = p;
+    kept += p > smallest || (p == smallest && equals-- > 0) ? 1 : 0;
   }
   labels.resize(kept);
   probabilities.resize(kept);
@@ -119,7 +140,7 @@ void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const s
   blocks_.push_back(block);
 }
 
-// Makes the hash table of a block: at most two thirds full, so that looks are short.
+// Makes the hash table of a block: at most half full, so that looks are short.
 void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block) {
   std::vector<std::int32_t> features;
   for (int i = 0; i < kNodes; ++i) {
@@ -129,11 +150,13 @@ void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes
   }
   std::sort(features.begin(), features.end());
   features.erase(std::unique(features.begin(), features.end()), features.end());
-  block.first_slot = static_cast<std::int64_t>(slots_.size());
-  block.shift = 64;
-  if (features.empty()) return;
-  while (2 * (last_slot(block) + 1) < 3 * features.size() || block.shift == 64) --block.shift;
-  slots_.resize(slots_.size() + last_slot(block) + 1);
+  Table table{static_cast<std::int64_t>(slots_.size()), 64};
+  if (!features.empty()) {
+    table.shift = 63;
+    while (table.last() + 1 < 2 * features.size()) --table.shift;
+    slots_.resize(slots_.size() + table.last() + 1, Slot());
+  }
+  tables_.push_back(table);
   for (int i = 0; i < kNodes; ++i) {
     if (nodes[i] < 0) continue;
     const std::int64_t begin = routers.indptr[nodes[i]], end = routers.indptr[nodes[i] + 1];
@@ -142,35 +165,46 @@ void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes
     block.scale[i] = largest / kRouterSteps;
     for (std::int64_t t = begin; t < end && largest > 0; ++t) {
       const float steps = std::nearbyint(routers.data[t] / block.scale[i]);
-      slot_of(block, routers.indices[t]).steps[i] = static_cast<std::int8_t>(steps);
+      slot_of(table, routers.indices[t]).steps[i] = static_cast<std::int8_t>(steps);
     }
   }
 }
 
 // The slot of a feature, which is made if there is none.
-ForestScorer::Slot& ForestScorer::slot_of(const Block& block, std::int32_t feature) {
-  Slot* table = slots_.data() + block.first_slot;
-  std::uint64_t i = hash(feature) >> block.shift;
-  while (table[i].feature >= 0 && table[i].feature != feature) i = (i + 1) & last_slot(block);
-  table[i].feature = feature;
-  return table[i];
+ForestScorer::Slot& ForestScorer::slot_of(const Table& table, std::int32_t feature) {
+  Slot* slots = slots_.data() + table.first_slot;
+  std::uint64_t i = hash(feature) >> table.shift;
+  while (slots[i].feature >= 0 && slots[i].feature != feature) i = (i + 1) & table.last();
+  slots[i].feature = feature;
+  return slots[i];
 }
 
-void ForestScorer::margins(const Block& block, const SparseRow& row, float* sums) const {
+// Asks the memory for what `margins` will read: all tables of a large forest together do not fit the cache.
+void ForestScorer::ask_early(std::int32_t block, const SparseRow& row) const {
+  const Table& table = tables_[static_cast<std::size_t>(block)];
+  __builtin_prefetch(&blocks_[static_cast<std::size_t>(block)]);
+  if (table.shift == 64) return;
+  const Slot* slots = slots_.data() + table.first_slot;
+  for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(slots + (hash(row.features[t]) >> table.shift));
+}
+
+void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums) const {
   typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
   typedef std::int8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
+  const Table& table = tables_[static_cast<std::size_t>(block)];
   Eight total = {};
-  if (block.shift < 64) {
-    const Slot* table = slots_.data() + block.first_slot;
+  if (table.shift < 64) {
+    const Slot* slots = slots_.data() + table.first_slot;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      std::uint64_t i = hash(row.features[t]) >> block.shift;
-      while (table[i].feature != row.features[t] && table[i].feature >= 0) i = (i + 1) & last_slot(block);
+      std::uint64_t i = hash(row.features[t]) >> table.shift;
+      while (slots[i].feature != row.features[t] && slots[i].feature >= 0) i = (i + 1) & table.last();
       // The steps of an empty slot are 0: adding them is cheaper than asking.
-      const Bytes steps = *reinterpret_cast<const Bytes*>(table[i].steps);
+      const Bytes steps = *reinterpret_cast<const Bytes*>(slots[i].steps);
       total += row.values[t] * __builtin_convertvector(steps, Eight);
     }
   }
-  for (int i = 0; i < kNodes; ++i) sums[i] = block.scale[i] * total[i];
+  const float* scale = blocks_[static_cast<std::size_t>(block)].scale;
+  for (int i = 0; i < kNodes; ++i) sums[i] = scale[i] * total[i];
 }
 
 void ForestScorer::score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const {
