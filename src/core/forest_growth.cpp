@@ -213,18 +213,15 @@ class Grower {
     return std::move(direction.weights);
   }
 
-  // The weights that are worth keeping, by feature; the others become 0.
+  // The weights that are worth keeping, by feature, rounded to steps of the largest; the others become 0.
   Entries without_small(const std::vector<std::int32_t>& columns, std::vector<float>& weights) const {
     float largest = 0;
     for (const float weight : weights) largest = std::max(largest, std::abs(weight));
-    const float smallest = settings_.drop_weight * largest;
+    const float step = largest / kRouterSteps, smallest = settings_.drop_weight * largest;
     Entries kept;
     for (std::size_t f = 0; f < weights.size(); ++f) {
-      if (std::abs(weights[f]) > smallest) {
-        kept.emplace_back(columns[f], weights[f]);
-      } else {
-        weights[f] = 0;
-      }
+      weights[f] = std::abs(weights[f]) > smallest ? std::nearbyint(weights[f] / step) * step : 0.0f;
+      if (weights[f] != 0) kept.emplace_back(columns[f], weights[f]);
     }
     std::sort(kept.begin(), kept.end());
     return kept;

@@ -15,6 +15,9 @@
 
 namespace labelprism {
 
+// Router weights are whole multiples of the largest of their node over this: a byte and a scale hold them.
+constexpr int kRouterSteps = 127;
+
 struct ForestSettings {
   int n_trees;
   int max_depth;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
+#include <iterator>
 #include <utility>
 
+#include "forest_growth.hpp"
 #include "growing_csr.hpp"
 #include "node_rows.hpp"
 #include "thread_pool.hpp"
@@ -50,17 +53,36 @@ void ScoreRoom::collect() {
   }
 }
 
+// The place of a probability in a coarse order: eight steps an octave, from 2^-32 to 1.
+inline int step_of(float probability) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &probability, sizeof bits);
+  return std::max(static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1), 0);
+}
+
+// Counting by steps leaves but the few probabilities of one step to be ordered: most rows have some hundred labels, and
+// comparing them one by one took longer than finding them.
 void ScoreRoom::keep_best(std::int64_t k) {
   if (static_cast<std::int64_t>(labels.size()) <= k) return;
-  sorted_ = probabilities;
-  const auto last = sorted_.begin() + (k - 1);
+  std::fill(std::begin(counts_), std::end(counts_), 0);
+  for (const float p : probabilities) ++counts_[step_of(p)];
+  int step = kSteps - 1;
+  std::int64_t wanted = k;  // of the labels in `step`
+  for (; wanted > counts_[step]; --step) wanted -= counts_[step];
+  sorted_.clear();
+  for (const float p : probabilities) {
+    if (step_of(p) == step) sorted_.push_back(p);
+  }
+  const auto last = sorted_.begin() + (wanted - 1);
   std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-  std::int64_t equals = k - std::count_if(sorted_.begin(), last, [&](float p) { return p > *last; });
+  const float smallest = *last;
+  std::int64_t equals = wanted - std::count_if(sorted_.begin(), last, [&](float p) { return p > smallest; });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (probabilities[i] < *last || (probabilities[i] == *last && equals-- <= 0)) continue;
+    const float p = probabilities[i];
     labels[kept] = labels[i];
-    probabilities[kept++] = probabilities[i];
+    probabilities[kept] = p;
+    kept += p > smallest || (p == smallest && equals-- > 0) ? 1 : 0;
   }
   labels.resize(kept);
   probabilities.resize(kept);
@@ -74,10 +96,7 @@ ForestScorer::ForestScorer(const ForestView& forest)
   const std::vector<std::int32_t> leaf_of_node = add_leaves(forest);
   std::vector<std::int32_t> tops(static_cast<std::size_t>(n_trees_));  // the top node of every block
   for (std::int32_t tree = 0; tree < n_trees_; ++tree) tops[static_cast<std::size_t>(tree)] = tree;
-  std::vector<std::int32_t> place(static_cast<std::size_t>(n_features_), -1), features;
-  for (std::size_t block = 0; block < tops.size(); ++block) {
-    add_block(forest, tops[block], leaf_of_node, tops, place, features);
-  }
+  for (std::size_t block = 0; block < tops.size(); ++block) add_block(forest, tops[block], leaf_of_node, tops);
 }
 
 // Leaves are numbered in the order of their nodes; returns the number of each node, -1 for those that are no leaves.
@@ -97,16 +116,13 @@ std::vector<std::int32_t> ForestScorer::add_leaves(const ForestView& forest) {
 }
 
 void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
-                             std::vector<std::int32_t>& tops, std::vector<std::int32_t>& place,
-                             std::vector<std::int32_t>& features) {
+                             std::vector<std::int32_t>& tops) {
   Block block{};
-  features.clear();
-  const std::size_t first_lane = lanes_.size();
-  std::int32_t nodes[2 * kNodes + 1];
+  std::int32_t nodes[2 * kNodes + 1];  // -1: none, or not of this block
   for (int i = 0; i < 2 * kNodes + 1; ++i) {
     const std::int32_t above = i == 0 ? top : nodes[(i - 1) / 2];
     nodes[i] = -1;
-    if (i > 0 && (above < 0 || forest.child[above] < 0)) continue;
+    if (above < 0) continue;
     const std::int32_t node = i == 0 ? top : forest.child[above] + (i % 2 == 0 ? 1 : 0);
     if (forest.child[node] < 0) {
       block.next[i] = -2 - leaf_of_node[static_cast<std::size_t>(node)];
@@ -118,52 +134,77 @@ void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const s
       block.next[i] = kInside;
       block.bias[i] = forest.bias[node];
       block.noise[i] = forest.noise[node];
-      for (std::int64_t t = forest.routers.indptr[node]; t < forest.routers.indptr[node + 1]; ++t) {
-        std::int32_t& lane = place[static_cast<std::size_t>(forest.routers.indices[t])];
-        if (lane < 0) {
-          lane = static_cast<std::int32_t>(lanes_.size() / kLanes);
-          lanes_.resize(lanes_.size() + kLanes, 0.0f);
-          features.push_back(forest.routers.indices[t]);
-        }
-        lanes_[static_cast<std::size_t>(lane) * kLanes + static_cast<std::size_t>(i)] = forest.routers.data[t];
-      }
     }
   }
-  block.first_slot = static_cast<std::int64_t>(slots_.size());
-  block.shift = 64;
-  if (!features.empty()) {
-    std::size_t size = 2;
-    block.shift = 63;
-    for (; size < 2 * features.size(); size *= 2) --block.shift;
-    slots_.resize(slots_.size() + size, Slot{-1, 0});
-    auto lane = static_cast<std::int32_t>(first_lane / kLanes);
-    for (const std::int32_t feature : features) {
-      std::size_t slot = hash(feature) >> block.shift;
-      while (slots_[static_cast<std::size_t>(block.first_slot) + slot].feature >= 0) slot = (slot + 1) % size;
-      slots_[static_cast<std::size_t>(block.first_slot) + slot] = {feature, lane++};
-      place[static_cast<std::size_t>(feature)] = -1;
-    }
-  }
+  add_routers(forest.routers, nodes, block);
   blocks_.push_back(block);
 }
 
-void ForestScorer::margins(const Block& block, const SparseRow& row, float* sums) const {
-  typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
-  Four low = {}, high = {};
-  if (block.shift < 64) {
-    const Slot* table = slots_.data() + block.first_slot;
-    const std::uint64_t mask = (std::uint64_t{1} << (64 - block.shift)) - 1;
-    for (std::int64_t t = 0; t < row.count; ++t) {
-      std::uint64_t slot = hash(row.features[t]) >> block.shift;
-      while (table[slot].feature != row.features[t] && table[slot].feature >= 0) slot = (slot + 1) & mask;
-      if (table[slot].feature < 0) continue;
-      const float* weights = lanes_.data() + static_cast<std::int64_t>(table[slot].lanes) * kLanes;
-      low += row.values[t] * *reinterpret_cast<const Four*>(weights);
-      high += row.values[t] * *reinterpret_cast<const Four*>(weights + 4);
+// Makes the hash table of a block: at most half full, so that looks are short.
+void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block) {
+  std::vector<std::int32_t> features;
+  for (int i = 0; i < kNodes; ++i) {
+    if (nodes[i] < 0) continue;
+    const std::int32_t* row = routers.indices;
+    features.insert(features.end(), row + routers.indptr[nodes[i]], row + routers.indptr[nodes[i] + 1]);
+  }
+  std::sort(features.begin(), features.end());
+  features.erase(std::unique(features.begin(), features.end()), features.end());
+  Table table{static_cast<std::int64_t>(slots_.size()), 64};
+  if (!features.empty()) {
+    table.shift = 63;
+    while (table.last() + 1 < 2 * features.size()) --table.shift;
+    slots_.resize(slots_.size() + table.last() + 1, Slot());
+  }
+  tables_.push_back(table);
+  for (int i = 0; i < kNodes; ++i) {
+    if (nodes[i] < 0) continue;
+    const std::int64_t begin = routers.indptr[nodes[i]], end = routers.indptr[nodes[i] + 1];
+    float largest = 0;
+    for (std::int64_t t = begin; t < end; ++t) largest = std::max(largest, std::abs(routers.data[t]));
+    block.scale[i] = largest / kRouterSteps;
+    for (std::int64_t t = begin; t < end && largest > 0; ++t) {
+      const float steps = std::nearbyint(routers.data[t] / block.scale[i]);
+      slot_of(table, routers.indices[t]).steps[i] = static_cast<std::int8_t>(steps);
     }
   }
-  *reinterpret_cast<Four*>(sums) = low;
-  *reinterpret_cast<Four*>(sums + 4) = high;
+}
+
+// The slot of a feature, which is made if there is none.
+ForestScorer::Slot& ForestScorer::slot_of(const Table& table, std::int32_t feature) {
+  Slot* slots = slots_.data() + table.first_slot;
+  std::uint64_t i = hash(feature) >> table.shift;
+  while (slots[i].feature >= 0 && slots[i].feature != feature) i = (i + 1) & table.last();
+  slots[i].feature = feature;
+  return slots[i];
+}
+
+// Asks the memory for what `margins` will read: all tables of a large forest together do not fit the cache.
+void ForestScorer::ask_early(std::int32_t block, const SparseRow& row) const {
+  const Table& table = tables_[static_cast<std::size_t>(block)];
+  __builtin_prefetch(&blocks_[static_cast<std::size_t>(block)]);
+  if (table.shift == 64) return;
+  const Slot* slots = slots_.data() + table.first_slot;
+  for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(slots + (hash(row.features[t]) >> table.shift));
+}
+
+void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums) const {
+  typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef std::int8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
+  const Table& table = tables_[static_cast<std::size_t>(block)];
+  Eight total = {};
+  if (table.shift < 64) {
+    const Slot* slots = slots_.data() + table.first_slot;
+    for (std::int64_t t = 0; t < row.count; ++t) {
+      std::uint64_t i = hash(row.features[t]) >> table.shift;
+      while (slots[i].feature != row.features[t] && slots[i].feature >= 0) i = (i + 1) & table.last();
+      // The steps of an empty slot are 0: adding them is cheaper than asking.
+      const Bytes steps = *reinterpret_cast<const Bytes*>(slots[i].steps);
+      total += row.values[t] * __builtin_convertvector(steps, Eight);
+    }
+  }
+  const float* scale = blocks_[static_cast<std::size_t>(block)].scale;
+  for (int i = 0; i < kNodes; ++i) sums[i] = scale[i] * total[i];
 }
 
 void ForestScorer::score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const {

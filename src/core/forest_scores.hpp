@@ -1,15 +1,17 @@
 // Scoring with a forest: the labels of the leaves that an example reaches, with their probabilities.
 //
 // How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features. Seven
-// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie side
-// by side, eight lanes, and are found by one look into the block's own hash table. So a row with z features takes z
-// looks for three levels, and what it touches of a block lies together.
+// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie
+// side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features takes z
+// looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the largest over
+// 127; weights of other forests are rounded to that.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "csr.hpp"
+#include "large_vector.hpp"
 #include "normal_table.hpp"
 
 namespace labelprism {
@@ -40,6 +42,8 @@ class ScoreRoom {
   std::vector<std::int32_t> labels;
   std::vector<float> probabilities;
 
+  static constexpr int kSteps = 256;
+
  private:
   friend class ForestScorer;
   struct Visit {
@@ -56,6 +60,7 @@ class ScoreRoom {
   std::vector<std::uint64_t> touched_;   // a bit for each label,
   std::vector<std::uint64_t> nonempty_;  // and one for each word of those
   std::vector<float> sorted_;
+  std::int32_t counts_[kSteps];
 };
 
 class ForestScorer {
@@ -81,8 +86,7 @@ class ForestScorer {
 
   // Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
   struct Block {
-    std::int64_t first_slot;  // of the hash table
-    int shift;                // 64 less the logarithm of the table's size; 64 stands for an empty table
+    float scale[kLanes];  // what a step of each router's weights is worth
     float bias[kNodes];
     float noise[kNodes];
     // Where an example goes from node (i - 1) / 2: on in the block (kInside), to block n (n), or to leaf n (-2 - n).
@@ -90,16 +94,26 @@ class ForestScorer {
   };
   static constexpr std::int32_t kInside = -1;
 
+  // The hash table of a block.
+  struct Table {
+    std::int64_t first_slot;
+    int shift;  // 64 less the logarithm of the table's size; 64 stands for an empty table
+
+    std::uint64_t last() const { return (std::uint64_t{1} << (64 - shift)) - 1; }
+  };
+
   struct Slot {
-    std::int32_t feature;  // -1: empty
-    std::int32_t lanes;
+    std::int32_t feature = -1;  // -1: empty
+    std::int8_t steps[kLanes] = {};
   };
 
   std::vector<std::int32_t> add_leaves(const ForestView& forest);
   void add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
-                 std::vector<std::int32_t>& tops, std::vector<std::int32_t>& place,
-                 std::vector<std::int32_t>& features);
-  void margins(const Block& block, const SparseRow& row, float* sums) const;
+                 std::vector<std::int32_t>& tops);
+  void add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block);
+  Slot& slot_of(const Table& table, std::int32_t feature);
+  void margins(std::int32_t block, const SparseRow& row, float* sums) const;
+  void ask_early(std::int32_t block, const SparseRow& row) const;
   static std::uint64_t hash(std::int32_t feature) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(feature)) * 0x9E3779B97F4A7C15u;
   }
@@ -107,8 +121,8 @@ class ForestScorer {
   std::int64_t n_labels_, n_features_;
   int n_trees_;
   std::vector<Block> blocks_;  // those of the roots first
-  std::vector<Slot> slots_;
-  std::vector<float> lanes_;
+  std::vector<Table> tables_;
+  LargeVector<Slot> slots_;
   std::vector<std::int64_t> leaf_begin_;
   std::vector<std::int32_t> leaf_label_;
   std::vector<float> leaf_share_;  // divided by the number of trees
@@ -119,13 +133,16 @@ template <class Reached>
 void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const {
   auto& stack = room.stack_;
   stack.clear();
-  for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) stack.push_back({tree, 1.0f});
+  for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) {
+    ask_early(tree, row);
+    stack.push_back({tree, 1.0f});
+  }
   while (!stack.empty()) {
     const ScoreRoom::Visit visit = stack.back();
     stack.pop_back();
     const Block& block = blocks_[static_cast<std::size_t>(visit.block)];
     float sums[kLanes];
-    margins(block, row, sums);
+    margins(visit.block, row, sums);
     float probability[2 * kNodes + 1];
     probability[0] = visit.probability;
     for (int i = 0; i < 2 * kNodes + 1; ++i) {
@@ -144,6 +161,7 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
       if (next == kInside) {
         sums[i] = probability_right(normal_, sums[i] - block.bias[i], block.noise[i]);
       } else if (next >= 0) {
+        ask_early(next, row);
         stack.push_back({next, probability[i]});
       } else {
         reached(static_cast<std::int64_t>(-2 - next), probability[i]);
