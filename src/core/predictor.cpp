@@ -11,7 +11,9 @@ namespace labelprism {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 64;
-// A list is searched for each candidate when it is so many times longer than there are candidates.
+// Lists get a bitmap when they are longer than this and have at least one label in `kLabelsPerEntry`.
+constexpr std::int64_t kShortList = 128, kLabelsPerEntry = 64;
+// A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
 
 // Calls visit(column, row, value) for all entries, rows ascending within each column, and returns where columns begin.
@@ -56,6 +58,7 @@ Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const
   bias_.assign(static_cast<std::size_t>(forest.n_labels()), 0.0f);
   if (bias) bias_.assign(bias, bias + forest.n_labels());
   join_weights(centroids, head);
+  index_long_lists();
   index_centroids(centroids);
 }
 
@@ -79,6 +82,27 @@ void Predictor::join_weights(const CsrView& centroids, const CsrView& head) {
       list_weights_.push_back(weights);
     }
     begin_.push_back(static_cast<std::int64_t>(list_labels_.size()));
+  }
+}
+
+void Predictor::index_long_lists() {
+  const std::int64_t n_words = (n_labels() + 63) / 64;
+  first_word_.assign(begin_.size() - 1, -1);
+  for (std::size_t feature = 0; feature + 1 < begin_.size(); ++feature) {
+    const std::int64_t first = begin_[feature], length = begin_[feature + 1] - first;
+    if (length <= kShortList || length * kLabelsPerEntry < n_labels()) continue;
+    first_word_[feature] = static_cast<std::int64_t>(words_.size());
+    words_.resize(words_.size() + static_cast<std::size_t>(n_words), Word{0, 0});
+    Word* words = words_.data() + first_word_[feature];
+    for (std::int64_t t = first; t < first + length; ++t) {
+      const std::int32_t label = list_labels_[static_cast<std::size_t>(t)];
+      words[label / 64].bits |= std::uint64_t{1} << (label % 64);
+    }
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i < n_words; ++i) {
+      words[i].before = before;
+      before += __builtin_popcountll(words[i].bits);
+    }
   }
 }
 
@@ -123,12 +147,15 @@ void Predictor::nearest(const SparseRow& row, PredictorRoom& room) const {
   for (const std::int32_t label : room.touched_) {
     float& sum = room.sum_[static_cast<std::size_t>(label)];
     // A sum may pass through 0 and a label be noted twice; the second time there is nothing left of it.
-    if (sum > 0) room.near_.emplace_back(-sum, label);
+    const std::pair<float, std::int32_t> near{-sum, label};
     sum = 0;
-  }
-  if (room.near_.size() > wanted) {
-    std::nth_element(room.near_.begin(), room.near_.begin() + static_cast<std::ptrdiff_t>(wanted), room.near_.end());
-    room.near_.resize(wanted);
+    if (near.first >= 0 || (room.near_.size() == wanted && !(near < room.near_.front()))) continue;
+    if (room.near_.size() == wanted) {
+      std::pop_heap(room.near_.begin(), room.near_.end());
+      room.near_.pop_back();
+    }
+    room.near_.push_back(near);
+    std::push_heap(room.near_.begin(), room.near_.end());
   }
 }
 
@@ -171,7 +198,14 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
       found.margin[i] += value * weights[at].head;
       found.cosine[i] += value * weights[at].cosine;
     };
-    if (end - first <= long_list) {
+    if (first_word_[feature] >= 0) {
+      const Word* words = words_.data() + first_word_[feature];
+      for (std::size_t i = 0; i < count; ++i) {
+        const Word& word = words[found.labels[i] / 64];
+        const std::uint64_t bit = std::uint64_t{1} << (found.labels[i] % 64);
+        if (word.bits & bit) add(i, word.before + __builtin_popcountll(word.bits & (bit - 1)));
+      }
+    } else if (end - first <= long_list) {
       for (const std::int32_t* at = first; at != end; ++at) {
         const std::uint16_t slot = room.slot_[static_cast<std::size_t>(*at)];
         if (slot) add(slot - 1u, at - first);

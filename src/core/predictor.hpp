@@ -3,7 +3,7 @@
 //
 // Layout. A row has few features, so all that is known of labels lies feature by feature: the weights of the head and
 // of the centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there
-// are candidates are searched instead of read. Retrieval has lists of its own, cut to the strongest labels.
+// are candidates are looked up instead of read, through a bitmap of their labels where that is no larger than the list. Retrieval has lists of its own, cut to the strongest labels.
 #pragma once
 
 #include <cstdint>
@@ -83,12 +83,18 @@ class Predictor {
   struct Weights {
     float head, cosine;
   };
+  // 64 labels of a long list: which of them it has, and how many come before.
+  struct Word {
+    std::uint64_t bits;
+    std::int64_t before;
+  };
   struct Near {
     std::int32_t label;
     float cosine;
   };
 
   void join_weights(const CsrView& centroids, const CsrView& head);
+  void index_long_lists();
   void index_centroids(const CsrView& centroids);
   void nearest(const SparseRow& row, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
@@ -101,6 +107,8 @@ class Predictor {
   std::vector<std::int64_t> begin_;  // of each feature's list
   std::vector<std::int32_t> list_labels_;  // ascending within a list; apart from the weights, most of which go unread
   std::vector<Weights> list_weights_;
+  std::vector<std::int64_t> first_word_;  // of each feature's bitmap; -1: it has none
+  std::vector<Word> words_;
   std::vector<std::int64_t> near_begin_;
   std::vector<Near> near_;
   mutable Lender<std::unique_ptr<PredictorRoom>> rooms_;

@@ -122,4 +122,4 @@ def fit_default(X, Y, *, preset="default", objective="precision", n_jobs=1, rand
     Wm = sp.csr_array((W[2], W[1], W[0]), shape=(c, d))
     P = _core.Predictor(scorer, *csr_parts(cent), *csr_parts(Wm), b, prior, blend.head, blend.forest, blend.centroid, s.forest_candidates, s.centroid_candidates, s.smallest, s.longest_list)
     t.lap("final")
-    return P, dict(times=t, blend=blend, W=Wm, cent=cent, F=F)
+    return P, dict(times=t, blend=blend, W=Wm, cent=cent, F=F, b=b)
