@@ -1,10 +1,10 @@
 // Scoring with a forest: the labels of the leaves that an example reaches, with their probabilities.
 //
-// How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features. Seven
-// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie
-// side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features takes z
-// looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the largest over
-// 127; weights of other forests are rounded to that.
+// How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features.
+// Seven routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven
+// lie side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features
+// takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the
+// largest over 127; weights of other forests are rounded to that.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,7 @@ class ScoreRoom {
   struct Visit {
     std::int32_t block;
     float probability;
+    bool is_main;  // whether all ways that led here were the more probable ones
   };
 
   void add(std::int32_t label, float probability);
@@ -74,7 +75,8 @@ class ForestScorer {
 
   // Leaves in `room` the k most probable labels of a row (of equals the smaller), ascending, with their probabilities:
   // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf). Branches whose probability falls to
-  // `smallest` or below are not followed.
+  // `smallest` or below are not followed, except the way that is the more probable one at every node: each tree has at
+  // least one leaf for every row.
   void score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const;
 
   // Calls reached(leaf, probability) for every leaf that the row reaches, in each tree.
@@ -135,7 +137,7 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
   stack.clear();
   for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) {
     ask_early(tree, row);
-    stack.push_back({tree, 1.0f});
+    stack.push_back({tree, 1.0f, true});
   }
   while (!stack.empty()) {
     const ScoreRoom::Visit visit = stack.back();
@@ -143,26 +145,29 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
     const Block& block = blocks_[static_cast<std::size_t>(visit.block)];
     float sums[kLanes];
     margins(visit.block, row, sums);
-    float probability[2 * kNodes + 1];
-    probability[0] = visit.probability;
+    float probability[2 * kNodes + 1];  // 0 where the row does not come to
+    bool is_main[2 * kNodes + 1];
     for (int i = 0; i < 2 * kNodes + 1; ++i) {
-      if (i > 0) {
+      if (i == 0) {
+        probability[0] = visit.probability;
+        is_main[0] = visit.is_main;
+      } else {
         const int above = (i - 1) / 2;
-        if (!(probability[above] > 0) || block.next[above] != kInside) {
-          probability[i] = 0;
-          continue;
-        }
+        probability[i] = 0;
+        if (!(probability[above] > 0) || block.next[above] != kInside) continue;
         // sums[above] has become the probability to go right by now.
-        const float p = probability[above] * (i % 2 == 0 ? sums[above] : 1 - sums[above]);
-        probability[i] = p > smallest ? p : 0;
+        const bool is_right = i % 2 == 0;
+        const float p = probability[above] * (is_right ? sums[above] : 1 - sums[above]);
+        is_main[i] = is_main[above] && is_right == (sums[above] >= 0.5f);
+        if (!(p > smallest || is_main[i])) continue;
+        probability[i] = p;
       }
-      if (!(probability[i] > 0)) continue;
       const std::int32_t next = block.next[i];
       if (next == kInside) {
         sums[i] = probability_right(normal_, sums[i] - block.bias[i], block.noise[i]);
       } else if (next >= 0) {
         ask_early(next, row);
-        stack.push_back({next, probability[i]});
+        stack.push_back({next, probability[i], is_main[i]});
       } else {
         reached(static_cast<std::int64_t>(-2 - next), probability[i]);
       }
