@@ -139,31 +139,32 @@ void bind_scores(nb::module_& m) {
       .def(
           "candidates",
           [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-             std::int64_t k, float smallest, int n_threads) {
+             std::int64_t k, float smallest, float noise_scale, int n_threads) {
             require(k >= 1, "k must be at least 1");
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             GrowingCsr candidates;
             {
               const nb::gil_scoped_release release;
-              forest_candidates(self, X, k, smallest, n_threads, candidates);
+              forest_candidates(self, X, k, {smallest, noise_scale}, n_threads, candidates);
             }
             return take(candidates);
           },
-          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, "n_threads"_a = 1,
+          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, "noise_scale"_a = 1.0f,
+          "n_threads"_a = 1,
           "The k most probable labels of every row, with the logarithms of their probabilities, as CSR.")
       .def(
           "leaf_probabilities",
           [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-             float smallest, int n_threads) {
+             float smallest, float noise_scale, int n_threads) {
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             GrowingCsr leaves;
             {
               const nb::gil_scoped_release release;
-              forest_leaves(self, X, smallest, n_threads, leaves);
+              forest_leaves(self, X, {smallest, noise_scale}, n_threads, leaves);
             }
             return take(leaves);
           },
-          array("indptr"), array("indices"), array("data"), "smallest"_a, "n_threads"_a = 1,
+          array("indptr"), array("indices"), array("data"), "smallest"_a, "noise_scale"_a = 1.0f, "n_threads"_a = 1,
           "The probability of every leaf that a row reaches in each tree, as CSR, leaves not sorted.");
 }
 

@@ -26,6 +26,14 @@ struct ForestView {
   CsrView leaves;   // (n_nodes, n_labels)
 };
 
+// How a row is routed.
+struct Routing {
+  // Branches whose probability falls to this or below are not followed, except the way that is the more probable one at
+  // every node: each tree has at least one leaf for every row.
+  float smallest;
+  float noise_scale = 1;  // times the noise of every node
+};
+
 // A row of X: features and their values.
 struct SparseRow {
   const std::int32_t* features;
@@ -74,14 +82,12 @@ class ForestScorer {
   std::int64_t n_leaves() const { return static_cast<std::int64_t>(leaf_begin_.size()) - 1; }
 
   // Leaves in `room` the k most probable labels of a row (of equals the smaller), ascending, with their probabilities:
-  // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf). Branches whose probability falls to
-  // `smallest` or below are not followed, except the way that is the more probable one at every node: each tree has at
-  // least one leaf for every row.
-  void score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const;
+  // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf).
+  void score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const;
 
   // Calls reached(leaf, probability) for every leaf that the row reaches, in each tree.
   template <class Reached>
-  void for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const;
+  void for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room, const Reached& reached) const;
 
  private:
   static constexpr int kLevels = 3, kNodes = 7, kLanes = 8;
@@ -132,7 +138,8 @@ class ForestScorer {
 };
 
 template <class Reached>
-void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const {
+void ForestScorer::for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room,
+                              const Reached& reached) const {
   auto& stack = room.stack_;
   stack.clear();
   for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) {
@@ -159,12 +166,12 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
         const bool is_right = i % 2 == 0;
         const float p = probability[above] * (is_right ? sums[above] : 1 - sums[above]);
         is_main[i] = is_main[above] && is_right == (sums[above] >= 0.5f);
-        if (!(p > smallest || is_main[i])) continue;
+        if (!(p > routing.smallest || is_main[i])) continue;
         probability[i] = p;
       }
       const std::int32_t next = block.next[i];
       if (next == kInside) {
-        sums[i] = probability_right(normal_, sums[i] - block.bias[i], block.noise[i]);
+        sums[i] = probability_right(normal_, sums[i] - block.bias[i], routing.noise_scale * block.noise[i]);
       } else if (next >= 0) {
         ask_early(next, row);
         stack.push_back({next, probability[i], is_main[i]});
@@ -176,11 +183,11 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
 }
 
 // Scores every row of X: the rows of `candidates` hold the logarithms of the probabilities.
-void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, float smallest, int n_threads,
-                       struct GrowingCsr& candidates);
+void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, const Routing& routing,
+                       int n_threads, struct GrowingCsr& candidates);
 
 // The probability of every leaf for every row, over the number of trees.
-void forest_leaves(const ForestScorer& forest, const CsrView& X, float smallest, int n_threads,
+void forest_leaves(const ForestScorer& forest, const CsrView& X, const Routing& routing, int n_threads,
                    struct GrowingCsr& leaves);
 
 }  // namespace labelprism

@@ -165,10 +165,23 @@ class ForestScorer:
         n_labels: int,
     ) -> None: ...
     def candidates(
-        self, indptr: Int64, indices: Int32, data: Float32, k: int, smallest: float, n_threads: int = 1
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        k: int,
+        smallest: float,
+        noise_scale: float = 1.0,
+        n_threads: int = 1,
     ) -> tuple[Int64, Int32, Float32]: ...
     def leaf_probabilities(
-        self, indptr: Int64, indices: Int32, data: Float32, smallest: float, n_threads: int = 1
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        smallest: float,
+        noise_scale: float = 1.0,
+        n_threads: int = 1,
     ) -> tuple[Int64, Int32, Float32]: ...
 
 class SparseTextParser:

@@ -283,10 +283,29 @@ class SpectralForest(Filter):
         csr_array of shape (n, n_labels), float32
             Stored entries are the candidates; an entry may be 0, which is the logarithm of 1.
         """
+        return self._candidates(X, k, self.smallest, 1.0)
+
+    def training_candidates(self, X: Any, k: int | None = None) -> sp.csr_array:
+        """Return candidates of the training examples, for a head to learn from, by narrow routes as in growth.
+
+        Training examples lie farther from the boundaries than others, and a head needs hard negatives, not all that
+        may ever be met: narrow routes take a third of the time and were not worse (docs/forest.md).
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        k : int, optional
+            As in `candidates`.
+        """
+        scale = self.growth_noise / self.noise if self.refine_rounds > 0 and self.noise > 0 else 1.0
+        return self._candidates(X, k, max(self.smallest, self.prune_below), scale)
+
+    def _candidates(self, X: Any, k: int | None, smallest: float, noise_scale: float) -> sp.csr_array:
         parts = csr_parts(self._checked_csr(X))
         k = self.n_candidates if k is None else k
         check_whole("k", k, 1, MAX_COLUMNS)
-        indptr, labels, scores = self.scorer_.candidates(*parts, k, self.smallest, thread_count(self.n_jobs))
+        n_threads = thread_count(self.n_jobs)
+        indptr, labels, scores = self.scorer_.candidates(*parts, k, smallest, noise_scale, n_threads)
         return sp.csr_array((scores, labels, indptr), shape=(indptr.size - 1, self.n_labels_))
 
     def leaf_probabilities(self, X: Any, smallest: float | None = None) -> sp.csr_array:
@@ -300,7 +319,7 @@ class SpectralForest(Filter):
         """
         parts = csr_parts(self._checked_csr(X))
         smallest = self.smallest if smallest is None else smallest
-        indptr, leaves, values = self.scorer_.leaf_probabilities(*parts, smallest, thread_count(self.n_jobs))
+        indptr, leaves, values = self.scorer_.leaf_probabilities(*parts, smallest, 1.0, thread_count(self.n_jobs))
         table = sp.csr_array((values / self.n_trees, leaves, indptr), shape=(indptr.size - 1, self.leaf_nodes_.size))
         table.sort_indices()
         return table
