@@ -7,9 +7,9 @@ namespace labelprism {
 namespace {
 
 // What growing returns: child, bias and noise of every node, and the routers and the leaves as CSR.
-using ForestArrays = std::tuple<NewArray<std::int32_t>, NewArray<float>, NewArray<float>, NewArray<std::int64_t>,
-                                NewArray<std::int32_t>, NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>,
-                                NewArray<float>>;
+using ForestArrays =
+    std::tuple<NewArray<std::int32_t>, NewArray<float>, NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>,
+               NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>>;
 
 template <class Matrix>
 ForestArrays grown(const Matrix& X, const CsrView& Y, const ForestSettings& settings, int n_threads) {
@@ -24,9 +24,10 @@ ForestArrays grown(const Matrix& X, const CsrView& Y, const ForestSettings& sett
     const nb::gil_scoped_release release;
     grow_forest(X, Y, settings, n_threads, forest);
   }
-  return {take(forest.child),          take(forest.bias),         take(forest.noise),
-          take(forest.routers.indptr), take(forest.routers.indices), take(forest.routers.data),
-          take(forest.leaves.indptr),  take(forest.leaves.indices),  take(forest.leaves.data)};
+  return {
+      take(forest.child),           take(forest.bias),         take(forest.noise),         take(forest.routers.indptr),
+      take(forest.routers.indices), take(forest.routers.data), take(forest.leaves.indptr), take(forest.leaves.indices),
+      take(forest.leaves.data)};
 }
 
 // Children come after their parents, so that no forged forest can send an example in circles.
@@ -44,10 +45,10 @@ void bind_growth(nb::module_& m) {
       .def(
           "__init__",
           [](ForestSettings* self, int n_trees, int max_depth, std::int64_t stop_labels, std::int64_t min_rows,
-             double target_recall, double smallest_share, float noise, bool fractional, float prune_below,
-             std::int64_t spectral_rows, std::int64_t router_rows, int min_feature_rows, int sketch_steps, float drop_weight, float drop_share,
-             std::uint64_t seed, const SpectralSettings& spectral, int refine_rounds, int refine_passes,
-             float refine_cost) {
+             double target_recall, double smallest_share, float noise, float growth_noise, bool fractional,
+             float prune_below, std::int64_t spectral_rows, std::int64_t router_rows, int min_feature_rows,
+             int sketch_steps, float drop_weight, float drop_share, std::uint64_t seed,
+             const SpectralSettings& spectral, int refine_rounds, int refine_passes, float refine_cost) {
             new (self) ForestSettings{n_trees,
                                       max_depth,
                                       stop_labels,
@@ -55,6 +56,7 @@ void bind_growth(nb::module_& m) {
                                       target_recall,
                                       smallest_share,
                                       noise,
+                                      growth_noise,
                                       fractional,
                                       prune_below,
                                       spectral_rows,
@@ -68,9 +70,9 @@ void bind_growth(nb::module_& m) {
                                       {refine_rounds, refine_passes, refine_cost}};
           },
           nb::kw_only(), "n_trees"_a, "max_depth"_a, "stop_labels"_a, "min_rows"_a, "target_recall"_a,
-          "smallest_share"_a, "noise"_a, "fractional"_a, "prune_below"_a, "spectral_rows"_a, "router_rows"_a, "min_feature_rows"_a, "sketch_steps"_a,
-          "drop_weight"_a, "drop_share"_a, "seed"_a, "spectral"_a, "refine_rounds"_a, "refine_passes"_a,
-          "refine_cost"_a);
+          "smallest_share"_a, "noise"_a, "growth_noise"_a, "fractional"_a, "prune_below"_a, "spectral_rows"_a,
+          "router_rows"_a, "min_feature_rows"_a, "sketch_steps"_a, "drop_weight"_a, "drop_share"_a, "seed"_a,
+          "spectral"_a, "refine_rounds"_a, "refine_passes"_a, "refine_cost"_a);
   m.def(
       "grow_forest_csr",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
@@ -137,31 +139,32 @@ void bind_scores(nb::module_& m) {
       .def(
           "candidates",
           [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-             std::int64_t k, float smallest, int n_threads) {
+             std::int64_t k, float smallest, float noise_scale, int n_threads) {
             require(k >= 1, "k must be at least 1");
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             GrowingCsr candidates;
             {
               const nb::gil_scoped_release release;
-              forest_candidates(self, X, k, smallest, n_threads, candidates);
+              forest_candidates(self, X, k, {smallest, noise_scale}, n_threads, candidates);
             }
             return take(candidates);
           },
-          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, "n_threads"_a = 1,
+          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, "noise_scale"_a = 1.0f,
+          "n_threads"_a = 1,
           "The k most probable labels of every row, with the logarithms of their probabilities, as CSR.")
       .def(
           "leaf_probabilities",
           [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-             float smallest, int n_threads) {
+             float smallest, float noise_scale, int n_threads) {
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             GrowingCsr leaves;
             {
               const nb::gil_scoped_release release;
-              forest_leaves(self, X, smallest, n_threads, leaves);
+              forest_leaves(self, X, {smallest, noise_scale}, n_threads, leaves);
             }
             return take(leaves);
           },
-          array("indptr"), array("indices"), array("data"), "smallest"_a, "n_threads"_a = 1,
+          array("indptr"), array("indices"), array("data"), "smallest"_a, "noise_scale"_a = 1.0f, "n_threads"_a = 1,
           "The probability of every leaf that a row reaches in each tree, as CSR, leaves not sorted.");
 }
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "label_sketch.hpp"
 #include "node_rows.hpp"
 #include "normal_table.hpp"
 #include "row_algebra.hpp"
-#include "label_sketch.hpp"
 #include "scramble.hpp"
 #include "thread_pool.hpp"
 
@@ -43,7 +43,7 @@ struct Outcome {
   bool is_split = false;
   bool is_routed = false;  // whether `sides` are filled already; large nodes are routed afterwards, in pieces
   Entries router, leaf;
-  float bias = 0, noise = 0;
+  float bias = 0, noise = 0, growth_noise = 0;
   Members sides[2];  // left, right
 };
 
@@ -96,9 +96,8 @@ class Grower {
     std::vector<Outcome> outcomes(level.size());
     std::vector<std::size_t> order(level.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return level[a].members.count() > level[b].members.count();
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return level[a].members.count() > level[b].members.count(); });
     parallel_for(static_cast<std::int64_t>(level.size()), n_threads_, [&](std::int64_t i) {
       const std::size_t node = order[static_cast<std::size_t>(i)];
       rooms_.lend([&](GrowthRoom& room) {
@@ -204,11 +203,12 @@ class Grower {
     }
     if (settings_.refinement.rounds > 0) {
       outcome.noise = settings_.noise;
+      outcome.growth_noise = settings_.growth_noise;
       return refined_router(X, Y, sample.weight, settings_.refinement, std::move(margins));
     }
     const float median = median_split(margins.data(), sample.weight, X.n_rows);
     const double mass = std::accumulate(sample.weight, sample.weight + some_X.n_rows, 0.0);
-    outcome.noise = static_cast<float>(direction.eigenvalue / mass);
+    outcome.noise = outcome.growth_noise = static_cast<float>(direction.eigenvalue / mass);
     direction.weights.push_back(median);
     return std::move(direction.weights);
   }
@@ -228,7 +228,7 @@ class Grower {
   }
 
   float probability(float margin, const Outcome& router) const {
-    return probability_right(normal_, margin - router.bias, settings_.fractional ? router.noise : 0);
+    return probability_right(normal_, margin - router.bias, settings_.fractional ? router.growth_noise : 0);
   }
 
   // Sends examples to both sides, those of little weight by chance: expected counts stay what they are.
@@ -267,7 +267,9 @@ class Grower {
       const GrowingNode& node = level[piece.node];
       const NodeRows rows{node.members.rows.data() + piece.first, node.members.weight.data() + piece.first,
                           piece.count};
-      rooms_.lend([&](GrowthRoom& room) { route(node.key, rows, all_right(rows, outcomes[piece.node], room).data(), piece.sides); });
+      rooms_.lend([&](GrowthRoom& room) {
+        route(node.key, rows, all_right(rows, outcomes[piece.node], room).data(), piece.sides);
+      });
     });
     for (const Piece& piece : pieces) {
       for (int side = 0; side < 2; ++side) outcomes[piece.node].sides[side].append(piece.sides[side]);
@@ -295,9 +297,8 @@ class Grower {
       if (outcome.is_split && (outcome.sides[0].rows.empty() || outcome.sides[1].rows.empty())) {
         make_leaf(level[i].members, outcome);  // chance may leave a side empty
       }
-      forest_.child.push(outcome.is_split
-                             ? static_cast<std::int32_t>(first_child + static_cast<std::int64_t>(children.size()))
-                             : -1);
+      forest_.child.push(
+          outcome.is_split ? static_cast<std::int32_t>(first_child + static_cast<std::int64_t>(children.size())) : -1);
       forest_.bias.push(outcome.bias);
       forest_.noise.push(outcome.noise);
       for (const auto& [feature, weight] : outcome.router) forest_.routers.push(feature, weight);

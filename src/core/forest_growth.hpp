@@ -21,11 +21,12 @@ constexpr int kRouterSteps = 127;
 struct ForestSettings {
   int n_trees;
   int max_depth;
-  std::int64_t stop_labels;    // a node whose so many heaviest labels hold `target_recall` of its mass is a leaf
-  std::int64_t min_rows;       // so is one of fewer rows
-  double target_recall;        //
+  std::int64_t stop_labels;  // a node whose so many heaviest labels hold `target_recall` of its mass is a leaf
+  std::int64_t min_rows;     // so is one of fewer rows
+  double target_recall;
   double smallest_share;       // a split that sends less than this to one side is not made
-  float noise;                 // width of the routing Gaussian at refined routers; the others have lambda / m
+  float noise;                 // width of the routing Gaussian at refined routers, when they are used,
+  float growth_noise;          // and while trees grow; routers that are not refined have lambda / m for both
   bool fractional;             // false: examples go to one side only while trees grow
   float prune_below;           // weights under this are kept by chance, at this weight
   std::int64_t spectral_rows;  // the direction is found with at most so many rows of a node,

@@ -207,8 +207,8 @@ void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums
   for (int i = 0; i < kNodes; ++i) sums[i] = scale[i] * total[i];
 }
 
-void ForestScorer::score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const {
-  for_leaves(row, smallest, room, [&](std::int64_t leaf, float probability) {
+void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const {
+  for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
     const auto i = static_cast<std::size_t>(leaf);
     for (auto t = static_cast<std::size_t>(leaf_begin_[i]); t < static_cast<std::size_t>(leaf_begin_[i + 1]); ++t) {
       room.add(leaf_label_[t], probability * leaf_share_[t]);
@@ -238,19 +238,20 @@ void for_rows(const ForestScorer& forest, const CsrView& X, int n_threads, Growi
 
 }  // namespace
 
-void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, float smallest, int n_threads,
-                       GrowingCsr& candidates) {
+void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, const Routing& routing,
+                       int n_threads, GrowingCsr& candidates) {
   for_rows(forest, X, n_threads, candidates, [&](const SparseRow& row, ScoreRoom& room, GrowingCsr& piece) {
-    forest.score(row, k, smallest, room);
+    forest.score(row, k, routing, room);
     for (std::size_t i = 0; i < room.labels.size(); ++i) {
       piece.push(room.labels[i], std::log(room.probabilities[i]));
     }
   });
 }
 
-void forest_leaves(const ForestScorer& forest, const CsrView& X, float smallest, int n_threads, GrowingCsr& leaves) {
+void forest_leaves(const ForestScorer& forest, const CsrView& X, const Routing& routing, int n_threads,
+                   GrowingCsr& leaves) {
   for_rows(forest, X, n_threads, leaves, [&](const SparseRow& row, ScoreRoom& room, GrowingCsr& piece) {
-    forest.for_leaves(row, smallest, room, [&](std::int64_t leaf, float probability) {
+    forest.for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
       piece.push(static_cast<std::int32_t>(leaf), probability);
     });
   });

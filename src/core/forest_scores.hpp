@@ -1,10 +1,10 @@
 // Scoring with a forest: the labels of the leaves that an example reaches, with their probabilities.
 //
-// How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features. Seven
-// routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven lie
-// side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features takes z
-// looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the largest over
-// 127; weights of other forests are rounded to that.
+// How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features.
+// Seven routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven
+// lie side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features
+// takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the
+// largest over 127; weights of other forests are rounded to that.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,14 @@ struct ForestView {
   const float* noise;
   CsrView routers;  // (n_nodes, n_features)
   CsrView leaves;   // (n_nodes, n_labels)
+};
+
+// How a row is routed.
+struct Routing {
+  // Branches whose probability falls to this or below are not followed, except the way that is the more probable one at
+  // every node: each tree has at least one leaf for every row.
+  float smallest;
+  float noise_scale = 1;  // times the noise of every node
 };
 
 // A row of X: features and their values.
@@ -49,6 +57,7 @@ class ScoreRoom {
   struct Visit {
     std::int32_t block;
     float probability;
+    bool is_main;  // whether all ways that led here were the more probable ones
   };
 
   void add(std::int32_t label, float probability);
@@ -73,13 +82,12 @@ class ForestScorer {
   std::int64_t n_leaves() const { return static_cast<std::int64_t>(leaf_begin_.size()) - 1; }
 
   // Leaves in `room` the k most probable labels of a row (of equals the smaller), ascending, with their probabilities:
-  // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf). Branches whose probability falls to
-  // `smallest` or below are not followed.
-  void score(const SparseRow& row, std::int64_t k, float smallest, ScoreRoom& room) const;
+  // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf).
+  void score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const;
 
   // Calls reached(leaf, probability) for every leaf that the row reaches, in each tree.
   template <class Reached>
-  void for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const;
+  void for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room, const Reached& reached) const;
 
  private:
   static constexpr int kLevels = 3, kNodes = 7, kLanes = 8;
@@ -130,12 +138,13 @@ class ForestScorer {
 };
 
 template <class Reached>
-void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& room, const Reached& reached) const {
+void ForestScorer::for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room,
+                              const Reached& reached) const {
   auto& stack = room.stack_;
   stack.clear();
   for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) {
     ask_early(tree, row);
-    stack.push_back({tree, 1.0f});
+    stack.push_back({tree, 1.0f, true});
   }
   while (!stack.empty()) {
     const ScoreRoom::Visit visit = stack.back();
@@ -143,26 +152,29 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
     const Block& block = blocks_[static_cast<std::size_t>(visit.block)];
     float sums[kLanes];
     margins(visit.block, row, sums);
-    float probability[2 * kNodes + 1];
-    probability[0] = visit.probability;
+    float probability[2 * kNodes + 1];  // 0 where the row does not come to
+    bool is_main[2 * kNodes + 1];
     for (int i = 0; i < 2 * kNodes + 1; ++i) {
-      if (i > 0) {
+      if (i == 0) {
+        probability[0] = visit.probability;
+        is_main[0] = visit.is_main;
+      } else {
         const int above = (i - 1) / 2;
-        if (!(probability[above] > 0) || block.next[above] != kInside) {
-          probability[i] = 0;
-          continue;
-        }
+        probability[i] = 0;
+        if (!(probability[above] > 0) || block.next[above] != kInside) continue;
         // sums[above] has become the probability to go right by now.
-        const float p = probability[above] * (i % 2 == 0 ? sums[above] : 1 - sums[above]);
-        probability[i] = p > smallest ? p : 0;
+        const bool is_right = i % 2 == 0;
+        const float p = probability[above] * (is_right ? sums[above] : 1 - sums[above]);
+        is_main[i] = is_main[above] && is_right == (sums[above] >= 0.5f);
+        if (!(p > routing.smallest || is_main[i])) continue;
+        probability[i] = p;
       }
-      if (!(probability[i] > 0)) continue;
       const std::int32_t next = block.next[i];
       if (next == kInside) {
-        sums[i] = probability_right(normal_, sums[i] - block.bias[i], block.noise[i]);
+        sums[i] = probability_right(normal_, sums[i] - block.bias[i], routing.noise_scale * block.noise[i]);
       } else if (next >= 0) {
         ask_early(next, row);
-        stack.push_back({next, probability[i]});
+        stack.push_back({next, probability[i], is_main[i]});
       } else {
         reached(static_cast<std::int64_t>(-2 - next), probability[i]);
       }
@@ -171,11 +183,11 @@ void ForestScorer::for_leaves(const SparseRow& row, float smallest, ScoreRoom& r
 }
 
 // Scores every row of X: the rows of `candidates` hold the logarithms of the probabilities.
-void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, float smallest, int n_threads,
-                       struct GrowingCsr& candidates);
+void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, const Routing& routing,
+                       int n_threads, struct GrowingCsr& candidates);
 
 // The probability of every leaf for every row, over the number of trees.
-void forest_leaves(const ForestScorer& forest, const CsrView& X, float smallest, int n_threads,
+void forest_leaves(const ForestScorer& forest, const CsrView& X, const Routing& routing, int n_threads,
                    struct GrowingCsr& leaves);
 
 }  // namespace labelprism

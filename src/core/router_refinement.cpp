@@ -9,9 +9,9 @@
 namespace labelprism {
 namespace {
 
-constexpr float kConverged = 0.1f;   // the largest gradient that is left alone
-constexpr float kNoCost = 1e-9f;     // examples that cost no more are not looked at
-constexpr float kLargest = 3.0f;     // margins beyond so many mean margins count as that
+constexpr float kConverged = 0.1f;  // the largest gradient that is left alone
+constexpr float kNoCost = 1e-9f;    // examples that cost no more are not looked at
+constexpr float kLargest = 3.0f;    // margins beyond so many mean margins count as that
 constexpr double kTiny = 1e-9;
 
 }  // namespace

@@ -19,8 +19,8 @@ struct RefinementSettings {
 //
 //   minimise |w|^2 / 2 + b^2 / 2 + sum_i cost_i max(0, 1 - target_i (w.x_i + b))^2
 //
-// by dual coordinate descent. Rows are taken in the order of the matrix: the caller has shuffled them. Between two calls
-// of `descend` targets and costs may change; what was learned from rows that keep their target is kept.
+// by dual coordinate descent. Rows are taken in the order of the matrix: the caller has shuffled them. Between two
+// calls of `descend` targets and costs may change; what was learned from rows that keep their target is kept.
 template <class Matrix>
 class HingeClassifier {
  public:
@@ -50,9 +50,9 @@ class HingeClassifier {
   float offset_ = 0;
 };
 
-// Refines the split that `margins` (w.x of every row of the node) make about their mean. X, Y and the example weights are those of
-// the node's rows. Returns the router: weights for the columns of X, and the bias as the last element; an example goes
-// right if w.x > bias.
+// Refines the split that `margins` (w.x of every row of the node) make about their mean. X, Y and the example weights
+// are those of the node's rows. Returns the router: weights for the columns of X, and the bias as the last element; an
+// example goes right if w.x > bias.
 template <class Matrix>
 std::vector<float> refined_router(const Matrix& X, const CsrView& Y, const float* weight,
                                   const RefinementSettings& settings, std::vector<float> margins);
