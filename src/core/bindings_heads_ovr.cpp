@@ -20,12 +20,13 @@ void bind_one_vs_rest(nb::module_& m) {
   nb::class_<OneVsRestSettings>(m, "OneVsRestSettings", "How the classifiers of the labels are trained.")
       .def(
           "__init__",
-          [](OneVsRestSettings* self, float cost, float positive_weight, float tolerance, int max_passes, float bias, bool recheck, float drop,
-             std::uint64_t seed) {
-            require(cost > 0 && positive_weight >= 0, "cost and positive_weight must be above 0");
-            new (self) OneVsRestSettings{cost, positive_weight, tolerance, max_passes, bias, recheck, drop, seed};
+          [](OneVsRestSettings* self, float cost, float positive_weight, float rare_examples, float tolerance, int passes,
+             float drop, std::uint64_t seed) {
+            require(cost > 0 && positive_weight >= 0 && rare_examples >= 0,
+                    "cost must be above 0, positive_weight and rare_examples at least 0");
+            new (self) OneVsRestSettings{cost, positive_weight, rare_examples, tolerance, passes, drop, seed};
           },
-          "cost"_a, "positive_weight"_a, "tolerance"_a, "max_passes"_a, "bias"_a, "recheck"_a, "drop"_a, "seed"_a);
+          "cost"_a, "positive_weight"_a, "rare_examples"_a, "tolerance"_a, "passes"_a, "drop"_a, "seed"_a);
   m.def(
       "fit_one_vs_rest",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,

@@ -21,14 +21,15 @@ struct LabelExamples {
 // The columns of both matrices ascend within a row.
 LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y);
 
+// A label of few examples is a small and nearly separable problem, where errors should cost more and a few more passes
+// cost nothing. Its rarity r is `rare_examples` / positives.
 struct OneVsRestSettings {
-  float cost;              // C of the support vector machine
-  float positive_weight;   // how much more a positive costs
-  float tolerance;         // stop when the projected gradients differ by less
-  int max_passes;          // or after this many passes over the examples
-  float bias;  // prior
-  bool recheck;
-  float drop;              // weights of smaller size are dropped
+  float cost;             // C of the support vector machine, times 1 + r,
+  float positive_weight;  // and for positives again times 1 + positive_weight r
+  float rare_examples;
+  float tolerance;  // stop when the projected gradients differ by less,
+  int passes;       // or after so many passes over the examples, times 1 + r
+  float drop;       // weights of smaller size are dropped
   std::uint64_t seed;
 };
 
@@ -39,7 +40,7 @@ struct OneVsRestModel {
   GrowingCsr held_out;
 };
 
-// min over w, b of (|w|^2 + b^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual coordinate
+// min over w, b of (|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual coordinate
 // descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins were
 // noted, and the solver goes on from where it was. Labels without a positive get no weights and a bias of -1.
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "thread_pool.hpp"
@@ -222,16 +223,28 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
   for (const std::int32_t label : found.labels) room.slot_[static_cast<std::size_t>(label)] = 0;
 }
 
-void Predictor::find(const SparseRow& row, PredictorRoom& room) const {
-  forest_.score(row, settings_.forest_candidates, settings_.smallest, room.forest_);
+SparseRow Predictor::prepared(const SparseRow& row, PredictorRoom& room) const {
+  double square = 0;
+  for (std::int64_t t = 0; t < row.count; ++t) square += static_cast<double>(row.values[t]) * row.values[t];
+  if (!std::isfinite(square)) throw std::invalid_argument("X holds NaN, infinity or values that are too large");
+  if (!settings_.unit_rows || square == 0) return row;
+  const auto scale = static_cast<float>(1 / std::sqrt(square));
+  room.values_.resize(static_cast<std::size_t>(row.count));
+  for (std::int64_t t = 0; t < row.count; ++t) room.values_[static_cast<std::size_t>(t)] = row.values[t] * scale;
+  return {row.features, room.values_.data(), row.count};
+}
+
+void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing& routing, PredictorRoom& room) const {
+  const SparseRow row = prepared(given, room);
+  forest_.score(row, std::max(settings_.forest_candidates, wanted), routing, room.forest_);
   nearest(row, room);
   unite(room);
   score(row, room);
 }
 
-void Predictor::predict(const SparseRow& row, std::int64_t k, PredictorRoom& room, std::int32_t* labels,
-                        float* scores) const {
-  find(row, room);
+void Predictor::predict(const SparseRow& row, std::int64_t k, const Routing& routing, PredictorRoom& room,
+                        std::int32_t* labels, float* scores) const {
+  find(row, k, routing, room);
   const RowCandidates& found = room.found;
   auto& ranking = room.ranking_;
   ranking.clear();
@@ -257,19 +270,19 @@ SparseRow row_of(const CsrView& X, std::int64_t row) {
 
 }  // namespace
 
-void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, int n_threads, std::int32_t* labels,
-                  float* scores) {
+void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, const Routing& routing, int n_threads,
+                  std::int32_t* labels, float* scores) {
   parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
     predictor.with_room([&](PredictorRoom& room) {
       for (std::int64_t row = begin; row < end; ++row) {
-        predictor.predict(row_of(X, row), k, room, labels + row * k, scores + row * k);
+        predictor.predict(row_of(X, row), k, routing, room, labels + row * k, scores + row * k);
       }
     });
   });
 }
 
-void find_candidates(const Predictor& predictor, const CsrView& X, int n_threads, GrowingCsr& candidates,
-                     Buffer<float>& cosine, Buffer<float>& margin) {
+void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, int n_threads,
+                     GrowingCsr& candidates, Buffer<float>& cosine, Buffer<float>& margin) {
   const auto n_tasks = static_cast<std::size_t>((X.n_rows + kRowsPerTask - 1) / kRowsPerTask);
   std::vector<GrowingCsr> pieces(n_tasks);
   std::vector<std::vector<float>> cosines(n_tasks), margins(n_tasks);
@@ -278,7 +291,7 @@ void find_candidates(const Predictor& predictor, const CsrView& X, int n_threads
       const auto task = static_cast<std::size_t>(begin / kRowsPerTask);
       const RowCandidates& found = room.found;
       for (std::int64_t row = begin; row < end; ++row) {
-        predictor.find(row_of(X, row), room);
+        predictor.find(row_of(X, row), 1, routing, room);
         pieces[task].indices.append(found.labels.data(), found.labels.size());
         pieces[task].data.append(found.forest.data(), found.forest.size());
         pieces[task].end_row();

@@ -26,8 +26,8 @@ struct BlendWeights {
 struct PredictorSettings {
   std::int64_t forest_candidates;    // the most probable labels by the forest,
   std::int64_t centroid_candidates;  // and the nearest centroids
-  float smallest;                    // branches of smaller probability are not followed
   std::int64_t longest_list;         // retrieval reads at most so many labels of each feature
+  bool unit_rows;                    // whether rows are made unit first
 };
 
 // The candidates of a row and what the experts say of them.
@@ -52,6 +52,7 @@ class PredictorRoom {
   std::vector<std::pair<float, std::int32_t>> near_;
   std::vector<std::uint16_t> slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::pair<float, std::int32_t>> ranking_;
+  std::vector<float> values_;  // of the row, made unit
 };
 
 class Predictor {
@@ -73,11 +74,12 @@ class Predictor {
     });
   }
 
-  // Fills room.found, `margin` with the bias alone where there is no head.
-  void find(const SparseRow& row, PredictorRoom& room) const;
+  // Fills room.found with at least `wanted` candidates where there are as many; without a head margins are 0.
+  void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, PredictorRoom& room) const;
 
   // The k best labels of a row; the rest of both arrays is -1 and -infinity.
-  void predict(const SparseRow& row, std::int64_t k, PredictorRoom& room, std::int32_t* labels, float* scores) const;
+  void predict(const SparseRow& row, std::int64_t k, const Routing& routing, PredictorRoom& room, std::int32_t* labels,
+               float* scores) const;
 
  private:
   struct Weights {
@@ -96,6 +98,7 @@ class Predictor {
   void join_weights(const CsrView& centroids, const CsrView& head);
   void index_long_lists();
   void index_centroids(const CsrView& centroids);
+  SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void nearest(const SparseRow& row, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void score(const SparseRow& row, PredictorRoom& room) const;
@@ -122,11 +125,11 @@ inline float log_head(float margin) {
   return miss < 3.7f ? -miss * miss : -13.69f;
 }
 
-void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, int n_threads, std::int32_t* labels,
-                  float* scores);
+void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, const Routing& routing, int n_threads,
+                  std::int32_t* labels, float* scores);
 
 // The candidates of every row as CSR of log p_F, and for each of them the cosine and the margin.
-void find_candidates(const Predictor& predictor, const CsrView& X, int n_threads, GrowingCsr& candidates,
-                     Buffer<float>& cosine, Buffer<float>& margin);
+void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, int n_threads,
+                     GrowingCsr& candidates, Buffer<float>& cosine, Buffer<float>& margin);
 
 }  // namespace labelprism
