@@ -45,19 +45,23 @@ class RecipeSettings:
         Centroids are looked for among so many labels of each feature, those of its largest values.
     held_out : int
         The most rows that the blend is learned on.
+    training_smallest, training_noise_scale : float
+        How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
         Whether there is a head; whether the blend is learned, or `heads.blend.DEFAULT_BLEND`.
     unit_rows : bool
         Whether rows are made unit first.
     """
 
-    forest: Mapping[str, Any] = field(default_factory=dict)
+    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30})
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 100
     centroid_candidates: int = 10
     centroid_features: int = 200
     longest_list: int = 64
     held_out: int = 1500
+    training_smallest: float = 0.1
+    training_noise_scale: float = 0.33
     use_head: bool = True
     use_learned_blend: bool = True
     unit_rows: bool = True
@@ -65,7 +69,9 @@ class RecipeSettings:
 
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
-    "fast": RecipeSettings(forest={"n_trees": 1}, head={"passes": 3}, forest_candidates=50),
+    "fast": RecipeSettings(
+        forest={"n_trees": 1, "stop_labels": 50}, head={"passes": 3, "rare_examples": 10.0}, forest_candidates=50, held_out=700
+    ),
 }
 
 
@@ -298,9 +304,8 @@ class _Training:
         zeros = np.zeros(c, np.float32)
         settings = replace(self.settings, unit_rows=False)
         native = _predictor(forest, centre, nothing, zeros, np.zeros(c, np.int64), DEFAULT_BLEND, settings)
-        narrow = forest.growth_noise / forest.noise if forest.refine_rounds > 0 and forest.noise > 0 else 1.0
-        smallest = max(forest.smallest, forest.prune_below)
-        seen = native.find(*csr_parts(rows.seen[0]), smallest, narrow, self.n_threads)
+        narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
+        seen = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads)
         if rows.n_seen == rows.X.shape[0]:
             return _Found(*seen[:4])
         held = native.find(*csr_parts(rows.held_out[0]), forest.smallest, 1.0, self.n_threads)

@@ -29,11 +29,11 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    cost : float, default=1.0
+    cost : float, default=0.5
         C, the weight of errors against that of the norm.
-    positive_weight : float, default=3.0
+    positive_weight : float, default=1.5
         See above.
-    rare_examples : float, default=10.0
+    rare_examples : float, default=20.0
         See above; with 0 all labels and all examples are treated alike.
     tolerance : float, default=0.3
         The solver stops when the projected gradients of all examples differ by less.
@@ -61,10 +61,10 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        cost: float = 1.0,
-        positive_weight: float = 3.0,
+        cost: float = 0.5,
+        positive_weight: float = 1.5,
         *,
-        rare_examples: float = 10.0,
+        rare_examples: float = 20.0,
         tolerance: float = 0.3,
         passes: int = 5,
         drop: float = 0.1,
