@@ -20,8 +20,8 @@ void bind_one_vs_rest(nb::module_& m) {
   nb::class_<OneVsRestSettings>(m, "OneVsRestSettings", "How the classifiers of the labels are trained.")
       .def(
           "__init__",
-          [](OneVsRestSettings* self, float cost, float positive_weight, float rare_examples, float tolerance, int passes,
-             float drop, std::uint64_t seed) {
+          [](OneVsRestSettings* self, float cost, float positive_weight, float rare_examples, float tolerance,
+             int passes, float drop, std::uint64_t seed) {
             require(cost > 0 && positive_weight >= 0 && rare_examples >= 0,
                     "cost must be above 0, positive_weight and rare_examples at least 0");
             new (self) OneVsRestSettings{cost, positive_weight, rare_examples, tolerance, passes, drop, seed};

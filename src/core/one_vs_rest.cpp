@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "node_rows.hpp"
@@ -133,10 +134,10 @@ struct LabelProblem {
     return gradient;
   }
 
-  // Dual coordinate descent over the examples in `order`, from the present solution. Examples that rest at 0 leave the
-  // order; the caller may look at them again.
-  void descend(float tolerance, Random& random) {
-    for (int pass = 0; pass < max_passes; ++pass) {
+  // Dual coordinate descent over the examples in `order`, from the present solution, for at most `passes` passes, whose
+  // number is returned. Examples that rest at 0 leave the order; the caller may look at them again.
+  int descend(float tolerance, int passes, Random& random) {
+    for (int pass = 0; pass < passes; ++pass) {
       float highest = 0, lowest = 0;
       std::size_t kept = 0;
       for (std::size_t s = 0; s < order.size(); ++s) {
@@ -148,8 +149,9 @@ struct LabelProblem {
         std::swap(order[kept++], order[s]);
       }
       order.resize(kept);
-      if (highest - lowest <= tolerance) break;
+      if (highest - lowest <= tolerance) return pass + 1;
     }
+    return passes;
   }
 
   // From the start: positives first, so that most negatives are never moved.
@@ -165,10 +167,13 @@ struct LabelProblem {
     for (std::size_t s = n_positives; s + 1 < order.size(); ++s) {
       std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
     }
-    descend(tolerance, random);
-    order.clear();  // those that left the order too early come back
-    for (std::uint32_t i = 0; i < n_seen; ++i) order.push_back(i);
-    descend(tolerance, random);
+    descend(tolerance, max_passes, random);
+    // Examples that left the order too early come back, until a pass over all of them finds nothing to do.
+    for (int used = 0, last = 0; used < max_passes && last != 1; used += last) {
+      order.resize(n_seen);
+      std::iota(order.begin(), order.end(), 0u);
+      last = descend(tolerance, max_passes - used, random);
+    }
   }
 
   // Goes on with the held-out examples and those that matter already.
@@ -177,7 +182,7 @@ struct LabelProblem {
     for (std::uint32_t i = 0; i < examples.size(); ++i) {
       if (i >= n_seen || examples[i].alpha > 0) order.push_back(i);
     }
-    descend(tolerance, random);
+    descend(tolerance, max_passes, random);
   }
 };
 
@@ -197,8 +202,8 @@ void fit_label(std::int64_t label, const OneVsRestSettings& settings, LabelProbl
   const auto is_positive = [](const Example& example) { return example.target > 0; };
   const auto first = problem.examples.begin(), seen_end = first + static_cast<std::ptrdiff_t>(problem.n_seen);
   const bool starts = std::any_of(first, seen_end, is_positive);
-  const bool goes_on = starts ? seen_end != problem.examples.end()
-                              : std::any_of(seen_end, problem.examples.end(), is_positive);
+  const bool goes_on =
+      starts ? seen_end != problem.examples.end() : std::any_of(seen_end, problem.examples.end(), is_positive);
   Random random{settings.seed ^ (static_cast<std::uint64_t>(label) * 0xD1342543DE82EF95u)};
   if (starts) problem.solve_seen(settings.tolerance, random);
   for (std::size_t i = problem.n_seen; i < problem.examples.size(); ++i) {

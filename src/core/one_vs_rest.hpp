@@ -40,9 +40,9 @@ struct OneVsRestModel {
   GrowingCsr held_out;
 };
 
-// min over w, b of (|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual coordinate
-// descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins were
-// noted, and the solver goes on from where it was. Labels without a positive get no weights and a bias of -1.
+// min over w, b of (|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual
+// coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins
+// were noted, and the solver goes on from where it was. Labels without a positive get no weights and a bias of -1.
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
                      const OneVsRestSettings& settings, int n_threads, OneVsRestModel& model);
 

@@ -114,8 +114,8 @@ void Predictor::index_centroids(const CsrView& centroids) {
   std::vector<Near> list;
   for (std::size_t feature = 0; feature + 1 < lists.begin.size(); ++feature) {
     list.clear();
-    for (auto t = static_cast<std::size_t>(lists.begin[feature]); t < static_cast<std::size_t>(lists.begin[feature + 1]);
-         ++t) {
+    for (auto t = static_cast<std::size_t>(lists.begin[feature]);
+         t < static_cast<std::size_t>(lists.begin[feature + 1]); ++t) {
       list.push_back({lists.label[t], lists.value[t]});
     }
     if (list.size() > longest) {
@@ -166,7 +166,7 @@ void Predictor::unite(PredictorRoom& room) const {
   found.forest.clear();
   std::sort(room.near_.begin(), room.near_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   std::size_t s = 0, t = 0;
-  const auto &reached = room.forest_.labels;
+  const auto& reached = room.forest_.labels;
   while (s < reached.size() || t < room.near_.size()) {
     if (t == room.near_.size() || (s < reached.size() && reached[s] <= room.near_[t].second)) {
       if (t < room.near_.size() && reached[s] == room.near_[t].second) ++t;

@@ -3,7 +3,8 @@
 //
 // Layout. A row has few features, so all that is known of labels lies feature by feature: the weights of the head and
 // of the centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there
-// are candidates are looked up instead of read, through a bitmap of their labels where that is no larger than the list. Retrieval has lists of its own, cut to the strongest labels.
+// are candidates are looked up instead of read, through a bitmap of their labels where that is no larger than the list.
+// Retrieval has lists of its own, cut to the strongest labels.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,8 @@ class PredictorRoom {
   std::vector<float> sum_;  // by label; 0 between two rows
   std::vector<std::int32_t> touched_;
   std::vector<std::pair<float, std::int32_t>> near_;
-  std::vector<std::uint16_t> slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
+  std::vector<std::uint16_t>
+      slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<float> values_;  // of the row, made unit
 };
@@ -107,7 +109,7 @@ class Predictor {
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
-  std::vector<std::int64_t> begin_;  // of each feature's list
+  std::vector<std::int64_t> begin_;        // of each feature's list
   std::vector<std::int32_t> list_labels_;  // ascending within a list; apart from the weights, most of which go unread
   std::vector<Weights> list_weights_;
   std::vector<std::int64_t> first_word_;  // of each feature's bitmap; -1: it has none

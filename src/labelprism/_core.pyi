@@ -231,3 +231,79 @@ class TokenTable:
     def __init__(self) -> None: ...
     def add(self, utf8: bytes, offsets: Int64, options: HashOptions) -> None: ...
     def names(self, options: HashOptions) -> list[tuple[int, str]]: ...
+
+CsrArrays: TypeAlias = tuple[Int64, Int32, Float32]
+
+class OneVsRestSettings:
+    def __init__(
+        self,
+        cost: float,
+        positive_weight: float,
+        rare_examples: float,
+        tolerance: float,
+        passes: int,
+        drop: float,
+        seed: int,
+    ) -> None: ...
+
+def fit_one_vs_rest(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    candidate_indptr: Int64,
+    candidates: Int32,
+    held_out: npt.NDArray[np.uint8],
+    settings: OneVsRestSettings,
+    n_threads: int = 1,
+) -> tuple[CsrArrays, Float32, CsrArrays]: ...
+def candidate_scores(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    weight_indptr: Int64,
+    weight_labels: Int32,
+    weights: Float32,
+    bias: Float32,
+    candidate_indptr: Int64,
+    candidates: Int32,
+    n_threads: int = 1,
+) -> Float32: ...
+
+class Predictor:
+    def __init__(
+        self,
+        forest: ForestScorer,
+        centroid_indptr: Int64,
+        centroid_indices: Int32,
+        centroid_data: Float32,
+        head_indptr: Int64,
+        head_indices: Int32,
+        head_data: Float32,
+        bias: Float32,
+        prior: Float32,
+        head_weight: float,
+        forest_weight: float,
+        centroid_weight: float,
+        forest_candidates: int,
+        centroid_candidates: int,
+        longest_list: int,
+        unit_rows: bool,
+    ) -> None: ...
+    def predict(
+        self, indptr: Int64, indices: Int32, data: Float32, k: int, smallest: float, n_threads: int = 1
+    ) -> tuple[Int32, Float32]: ...
+    def predict_row(self, indices: Int32, data: Float32, k: int, smallest: float) -> tuple[Int32, Float32]: ...
+    def find(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        smallest: float,
+        noise_scale: float = 1.0,
+        n_threads: int = 1,
+    ) -> tuple[Int64, Int32, Float32, Float32, Float32]: ...

@@ -346,3 +346,53 @@ def hash_text(grams: Iterator[str], bits: int, n_hashes: int, is_signed: bool) -
         for value in (first, _spread((first + 0x9E3779B97F4A7C15) & _MASK))[:n_hashes]:
             counts[value % 2**bits] += -1 if is_signed and value >> 63 else 1
     return {feature: float(count) for feature, count in sorted(counts.items()) if count}
+
+
+# ---------------------------------------------------------------------------------------- one-vs-rest and the predictor
+
+
+def one_vs_rest_label(X: Any, target: Any, cost: Any, passes: int = 2000) -> tuple[Any, float]:
+    """Return weights and bias that minimise (|w|^2 + (b + 1)^2) / 2 + sum of cost max(0, 1 - y (w.x + b))^2.
+
+    Plain dual coordinate descent without shrinking, in float64: X (n, d) dense, target (n,) of +1 and -1, cost (n,).
+    """
+    X, target, cost = (np.asarray(array, np.float64) for array in (X, target, cost))
+    weight, bias, alpha = np.zeros(X.shape[1]), -1.0, np.zeros(len(target))
+    for _ in range(passes):
+        for i in range(len(target)):
+            gradient = target[i] * (X[i] @ weight + bias) - 1 + alpha[i] / (2 * cost[i])
+            new = max(alpha[i] - gradient / (X[i] @ X[i] + 1 + 1 / (2 * cost[i])), 0.0)
+            weight += (new - alpha[i]) * target[i] * X[i]
+            bias += (new - alpha[i]) * target[i]
+            alpha[i] = new
+    return weight, float(bias)
+
+
+def one_vs_rest_costs(target: Any, cost: float, positive_weight: float, rare_examples: float) -> Any:
+    """Return what the errors of the examples of one label cost: target (n,) of +1 and -1."""
+    rarity = rare_examples / max(int((np.asarray(target) > 0).sum()), 1)
+    return np.where(np.asarray(target) > 0, 1 + positive_weight * rarity, 1.0) * cost * (1 + rarity)
+
+
+def blended_row(
+    x: Any,
+    log_forest: dict[int, float],
+    near: Sequence[int],
+    centroids: Any,
+    head: Any,
+    bias: Any,
+    prior: Any,
+    blend: Any,
+) -> dict[int, float]:
+    """Return the blended score of every candidate of one row; x (d,), centroids and head (c, d) dense.
+
+    `log_forest` holds the candidates of the forest, `near` those of the centroids, `blend` the weights of head, forest
+    and centroids.
+    """
+    scores = {}
+    for label in {*log_forest, *near}:
+        log_head = max(-(max(0.0, 1 - float(head[label] @ x + bias[label])) ** 2), -13.69)
+        reached = log_forest.get(label, float(np.log(1e-4)))
+        cosine = float(centroids[label] @ x)
+        scores[label] = blend[0] * log_head + blend[1] * reached + blend[2] * cosine + float(prior[label])
+    return scores

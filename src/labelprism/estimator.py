@@ -6,14 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from labelprism._arrays import Float32, Int32
-from labelprism.filters import Filter, SpectralTree
-from labelprism.filters.base import check_fit_input
-from labelprism.heads import Head, LogisticHead
+from labelprism._arrays import Int32
+from labelprism.filters import Filter
 
 
 class FilterRoutes:

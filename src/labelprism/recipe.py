@@ -70,7 +70,10 @@ class RecipeSettings:
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "fast": RecipeSettings(
-        forest={"n_trees": 1, "stop_labels": 50}, head={"passes": 3, "rare_examples": 10.0}, forest_candidates=50, held_out=700
+        forest={"n_trees": 1, "stop_labels": 50},
+        head={"passes": 3, "rare_examples": 10.0},
+        forest_candidates=50,
+        held_out=700,
     ),
 }
 
@@ -329,7 +332,7 @@ class _Training:
     def _blend(self, rows: _Rows, found: _Found, head: OneVsRestHead) -> BlendWeights:
         if rows.n_seen == rows.X.shape[0]:
             return DEFAULT_BLEND
-        X, Y = rows.held_out
+        Y = rows.held_out[1]
         first = found.indptr[rows.n_seen]
         indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
         margin = _values_at(head.held_out_margins_[rows.n_seen :], indptr, labels)
@@ -355,8 +358,13 @@ def _predictor(
     prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
     return _core.Predictor(
         *(forest.scorer_, *csr_parts(centre), *csr_parts(head), bias, prior),
-        *(blend.head, blend.forest, blend.centroid),
-        *(settings.forest_candidates, settings.centroid_candidates, settings.longest_list, settings.unit_rows),
+        head_weight=blend.head,
+        forest_weight=blend.forest,
+        centroid_weight=blend.centroid,
+        forest_candidates=settings.forest_candidates,
+        centroid_candidates=settings.centroid_candidates,
+        longest_list=settings.longest_list,
+        unit_rows=settings.unit_rows,
     )
 
 
@@ -368,7 +376,7 @@ def _values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
     asked = np.repeat(np.arange(matrix.shape[0]), np.diff(indptr)) * c + columns
     at = np.searchsorted(stored, asked)
     found = np.append(stored, -1)[at] == asked
-    return np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0))
+    return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
 
 
 def _rounded(values: Float32) -> Float32:
@@ -400,5 +408,3 @@ def _unpacked(name: str, arrays: Mapping[str, npt.NDArray[Any]], n_columns: int)
     if columns.size and not 0 <= int(columns.min()) <= int(columns.max()) < n_columns:
         raise ValueError(f"the arrays {name} of the model hold columns out of range; it is damaged")
     return sp.csr_array((values, columns, indptr), shape=(lengths.size, n_columns))
-
-

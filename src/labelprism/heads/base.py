@@ -137,6 +137,6 @@ class Head(BaseEstimator):  # type: ignore[misc]
         if leaves.shape != (n,) or leaves.dtype.kind not in "iu":
             raise ValueError(f"leaves must be {n} whole numbers, one for each example; got shape {leaves.shape}")
         n_leaves = self.candidates_.shape[0]
-        if n and not (0 <= leaves.min() and leaves.max() < n_leaves):
+        if n and not (leaves.min() >= 0 and leaves.max() < n_leaves):
             raise ValueError(f"leaves must lie between 0 and {n_leaves - 1}")
         return leaves.astype(np.int32, copy=False)

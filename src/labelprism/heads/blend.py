@@ -71,7 +71,9 @@ def learn_blend(
     else:
         weight, mass = weight / mass.sum() * (mass > 0).sum(), mass / mass.sum() * (mass > 0).sum()
     starts = np.flatnonzero(np.diff(row[kept], prepend=-1))
-    return _newton(features[kept], weight[kept], np.repeat(mass[row[kept][starts]], _lengths(starts, kept.sum())), starts)
+    return _newton(
+        features[kept], weight[kept], np.repeat(mass[row[kept][starts]], _lengths(starts, kept.sum())), starts
+    )
 
 
 def _lengths(starts: npt.NDArray[np.int64], total: int) -> npt.NDArray[np.int64]:
@@ -130,5 +132,3 @@ def is_true_label(indptr: Int64, labels: Int32, Y: Any) -> npt.NDArray[np.bool_]
     true = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * c + Y.indices
     asked = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)) * c + labels
     return np.asarray(np.append(true, -1)[np.searchsorted(true, asked)] == asked)
-
-

@@ -25,7 +25,8 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
     from the start, and the solver never moves them.
 
     A label of few examples is a small and nearly separable problem. With r = `rare_examples` / positives, its errors
-    cost 1 + r times as much, those of positives again 1 + `positive_weight` r times, and it gets 1 + r times the passes.
+    cost 1 + r times as much, those of positives again 1 + `positive_weight` r times, and there are 1 + r times the
+    passes.
 
     Parameters
     ----------
