@@ -340,7 +340,7 @@ class _Training:
         said = (log_head(margin), found.log_forest[first:], found.cosine[first:], np.log1p(counts[labels]))
         features = np.stack(said, axis=1).astype(np.float64)
         importance = inverse_propensity(rows.Y)[labels] if self.objective == "propensity" else None
-        return learn_blend(indptr, features, is_true_label(indptr, labels, Y), importance)
+        return learn_blend(indptr, features, is_true_label(indptr, labels, Y), np.diff(Y.indptr), importance)
 
 
 def unit_rows(X: sp.csr_array) -> sp.csr_array:

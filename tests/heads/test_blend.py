@@ -27,7 +27,7 @@ def test_finds_the_weights_that_made_the_data() -> None:
 def test_importance_moves_the_blend_to_labels_that_matter() -> None:
     indptr, features, is_true = drawn(2000, 8, [1.0, 1.0, 1.0, 0.0])
     plain = learn_blend(indptr, features, is_true)
-    rare = learn_blend(indptr, features, is_true, np.exp(-features[:, 3]))
+    rare = learn_blend(indptr, features, is_true, importance=np.exp(-features[:, 3]))
     assert rare.frequency < plain.frequency - 0.3
 
 

@@ -2,9 +2,9 @@
 
 ``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label)``
 
-The weights maximise the likelihood of the true labels under a softmax over the candidates of each held-out row. The
-last term matters when training rows and later rows differ in how rare their labels are: without it the other weights
-would have to speak for the label's frequency too.
+The weights make the true labels likely under a softmax over the candidates of each held-out row. The last term matters
+when training rows and later rows differ in how rare their labels are: without it the other weights would have to speak
+for the label's frequency too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from labelprism import _core
 from labelprism._arrays import Int32, Int64
 
 Float64 = npt.NDArray[np.float64]
@@ -22,7 +23,8 @@ NOT_REACHED = float(np.log(1e-4))
 """log p_F of labels that the forest does not offer."""
 
 _LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
-_ITERATIONS = 12
+_ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
+_ROUNDS = 4  # of expectation and maximisation, with one Newton step each
 
 
 class BlendWeights(NamedTuple):
@@ -44,9 +46,17 @@ def log_head(margin: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def learn_blend(
-    indptr: Int64, features: Float64, is_true: npt.NDArray[np.bool_], importance: Float64 | None = None
+    indptr: Int64,
+    features: Float64,
+    is_true: npt.NDArray[np.bool_],
+    n_true: npt.NDArray[Any] | None = None,
+    importance: Float64 | None = None,
 ) -> BlendWeights:
-    """Learn the blend by maximum likelihood of the true labels among the candidates of each row.
+    """Learn the blend on held-out rows.
+
+    Two likelihoods are maximised: that of all true labels of a row under a softmax over its candidates, and that of
+    any of them, which cares for the first ranks. They differ where rows have several labels; of their solutions and
+    the way between them the one of the best nDCG@5, or PSP@5 with `importance`, is taken.
 
     Parameters
     ----------
@@ -56,67 +66,111 @@ def learn_blend(
         log p_H, log p_F, the cosine and the log of 1 + the label's examples, for all candidates of all rows.
     is_true : bool array of shape (m,)
         Whether the row has the label.
+    n_true : int array of shape (n,), optional
+        How many labels each row has, candidates or not; those among the candidates when left out.
     importance : float64 array of shape (m,), optional
         How much it matters to rank the label high where it is true: the inverse propensities, for instance.
     """
+    n = len(indptr) - 1
+    row = np.repeat(np.arange(n), np.diff(indptr))
     weight = is_true.astype(np.float64) if importance is None else is_true * importance
-    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    mass = np.bincount(row, weight, len(indptr) - 1)
+    mass = np.bincount(row, weight, n)
     kept = mass[row] > 0  # rows without a true candidate teach nothing
     if not kept.any():
         return DEFAULT_BLEND
-    if importance is None:
-        weight = weight / np.maximum(mass, 1e-12)[row]  # each row counts the same
-        mass = (mass > 0).astype(np.float64)
-    else:
-        weight, mass = weight / mass.sum() * (mass > 0).sum(), mass / mass.sum() * (mass > 0).sum()
-    starts = np.flatnonzero(np.diff(row[kept], prepend=-1))
-    return _newton(
-        features[kept], weight[kept], np.repeat(mass[row[kept][starts]], _lengths(starts, kept.sum())), starts
-    )
+    teaches = mass > 0
+    # Each row counts the same; with importance each true label does as its own says.
+    share = weight[kept] / (mass[row[kept]] if importance is None else mass.sum() / teaches.sum())
+    problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
+    all_labels = problem.maximise(np.array(DEFAULT_BLEND), rounds=1)
+    if np.bincount(row[kept], is_true[kept]).max() <= 1:
+        return BlendWeights(*map(float, all_labels))
+    any_label = problem.maximise(all_labels, rounds=_ROUNDS)
+    ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
+    ways = [all_labels + step * (any_label - all_labels) for step in (0.0, 0.5, 1.0)]
+    gains = [_gain(indptr, features @ way, weight, ideal, importance is None) for way in ways]
+    return BlendWeights(*map(float, ways[int(np.argmax(gains))]))
 
 
-def _lengths(starts: npt.NDArray[np.int64], total: int) -> npt.NDArray[np.int64]:
-    return np.diff(np.append(starts, total))
+def _gain(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> float:
+    """Return the sum over rows of nDCG@5, or of the weights of the true labels among the first five."""
+    entries = np.arange(len(score), dtype=np.int32)
+    best, _ = _core.top_k_csr(np.ascontiguousarray(indptr, np.int64), entries, score.astype(np.float32), 5)
+    found = np.append(weight, 0.0)[best]  # -1, where there are fewer than five, is the 0 at the end
+    if not is_ndcg:
+        return float(found.sum())
+    discount = 1 / np.log2(np.arange(2, 7))
+    most = np.concatenate([[1.0], np.cumsum(discount)])[np.minimum(ideal, 5).astype(np.intp)]
+    return float(((found @ discount) / most).sum())
 
 
-def _newton(features: Float64, weight: Float64, mass: Float64, starts: npt.NDArray[np.int64]) -> BlendWeights:
-    """Maximise sum of weight * log softmax less a penalty for leaving the default, by damped Newton steps."""
-    lengths = _lengths(starts, len(weight))
-    start = np.array(DEFAULT_BLEND)
-    # One "row" of doubt in units of each weight's default keeps the problem well-posed when an expert says nothing.
-    penalty = np.diag(1.0 / np.square(np.maximum(np.abs(start), 0.1)))
-    target = features.T @ weight
+class _Softmax:
+    """Likelihoods of true candidates under the softmax of weighted features, less a penalty for leaving the default.
 
-    def evaluate(w: Float64) -> tuple[float, Float64]:
-        score = features @ w
-        score -= np.repeat(np.maximum.reduceat(score, starts), lengths)
+    Parameters
+    ----------
+    features : float64 array of shape (m, 4)
+    share : float64 array of shape (m,)
+        How much each candidate counts as the true one of its row; 0 for wrong ones.
+    starts : int64 array of shape (n,)
+        Where each row begins.
+    """
+
+    def __init__(self, features: Float64, share: Float64, starts: npt.NDArray[np.int64]) -> None:
+        self.features, self.share, self.starts = features, share, starts
+        self.lengths = np.diff(np.append(starts, len(share)))
+        self.default = np.array(DEFAULT_BLEND)
+        # One row of doubt in units of each default keeps the problem well-posed when an expert says nothing.
+        self.penalty = np.diag(1.0 / np.square(np.maximum(np.abs(self.default), 0.1)))
+
+    def maximise(self, w: Float64, rounds: int) -> Float64:
+        """Maximise from w the likelihood of all true labels or, by several rounds of EM, of any of them."""
+        if rounds == 1:
+            return self._newton(w, self.share, _ITERATIONS)
+        for _ in range(rounds):
+            w = self._newton(w, self._shared_by_belief(w), 1)
+        return w
+
+    def _shared_by_belief(self, w: Float64) -> Float64:
+        """Return each row's share given to its true candidates by their probabilities: the step E of EM."""
+        belief = self.probabilities(w)[0] * self.share + 1e-300 * (self.share > 0)
+        totals = np.add.reduceat(self.share, self.starts) / np.add.reduceat(belief, self.starts)
+        return np.asarray(belief * np.repeat(totals, self.lengths))
+
+    def probabilities(self, w: Float64) -> tuple[Float64, Float64]:
+        """Return the probability of each candidate in its row, and its logarithm."""
+        score = self.features @ w
+        score -= np.repeat(np.maximum.reduceat(score, self.starts), self.lengths)
         p = np.exp(score)
-        total = np.add.reduceat(p, starts)
-        p /= np.repeat(total, lengths)
-        value = float(weight @ score - mass[starts] @ np.log(total) - 0.5 * (w - start) @ penalty @ (w - start))
-        return value, p
+        total = np.add.reduceat(p, self.starts)
+        return p / np.repeat(total, self.lengths), score - np.repeat(np.log(total), self.lengths)
 
-    w = start.copy()
-    value, p = evaluate(w)
-    for _ in range(_ITERATIONS):
-        expected = np.add.reduceat(features * p[:, None], starts, axis=0)
-        gradient = target - (features * (p * mass)[:, None]).sum(0) - penalty @ (w - start)
-        curvature = features.T @ (features * (p * mass)[:, None]) + penalty
-        curvature -= expected.T @ (expected * mass[starts][:, None])
-        step = np.linalg.solve(curvature, gradient)
-        for _ in range(6):
-            new_value, new_p = evaluate(w + step)
-            if new_value >= value:
+    def _value(self, w: Float64, share: Float64) -> tuple[float, Float64]:
+        p, log_p = self.probabilities(w)
+        return float(share @ log_p - 0.5 * (w - self.default) @ self.penalty @ (w - self.default)), p
+
+    def _newton(self, w: Float64, share: Float64, iterations: int) -> Float64:
+        """Maximise the sum of share * log p by Newton steps, halved while they lead down."""
+        mass = np.add.reduceat(share, self.starts)
+        value, p = self._value(w, share)
+        for _ in range(iterations):
+            weighted = self.features * (p * np.repeat(mass, self.lengths))[:, None]
+            expected = np.add.reduceat(self.features * p[:, None], self.starts, axis=0)
+            gradient = self.features.T @ share - weighted.sum(0) - self.penalty @ (w - self.default)
+            curvature = self.features.T @ weighted - expected.T @ (expected * mass[:, None]) + self.penalty
+            step = np.linalg.solve(curvature, gradient)
+            for _ in range(_HALVINGS):
+                new_value, new_p = self._value(w + step, share)
+                if new_value >= value:
+                    break
+                step = step / 2
+            else:
+                return w
+            gained = new_value - value
+            w, value, p = w + step, new_value, new_p
+            if gained < 1e-6 * abs(value):
                 break
-            step = step / 2
-        else:
-            break
-        w, p = w + step, new_p
-        if new_value - value < 1e-4 * abs(value) / 100:
-            break
-        value = new_value
-    return BlendWeights(*map(float, w))
+        return w
 
 
 def is_true_label(indptr: Int64, labels: Int32, Y: Any) -> npt.NDArray[np.bool_]:
