@@ -14,6 +14,16 @@ namespace {
 constexpr std::int64_t kRowsPerTask = 64;
 // Lists get a bitmap when they are longer than this and have at least one label in `kLabelsPerEntry`.
 constexpr std::int64_t kShortList = 128, kLabelsPerEntry = 64;
+// Lists become arrays by label when they are longer than this and have at least one label in `kLabelsPerDenseEntry`.
+constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 8;
+// As the instruction, which not every processor has, and without the call that stands in for it.
+inline std::int64_t count_bits(std::uint64_t bits) {
+  bits -= (bits >> 1) & 0x5555555555555555u;
+  bits = (bits & 0x3333333333333333u) + ((bits >> 2) & 0x3333333333333333u);
+  bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
+  return static_cast<std::int64_t>((bits * 0x0101010101010101u) >> 56);
+}
+
 // A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
 
@@ -89,8 +99,18 @@ void Predictor::join_weights(const CsrView& centroids, const CsrView& head) {
 void Predictor::index_long_lists() {
   const std::int64_t n_words = (n_labels() + 63) / 64;
   first_word_.assign(begin_.size() - 1, -1);
+  first_dense_.assign(begin_.size() - 1, -1);
   for (std::size_t feature = 0; feature + 1 < begin_.size(); ++feature) {
     const std::int64_t first = begin_[feature], length = begin_[feature + 1] - first;
+    if (length > kShortDenseList && length * kLabelsPerDenseEntry >= n_labels()) {
+      first_dense_[feature] = static_cast<std::int64_t>(dense_.size());
+      dense_.resize(dense_.size() + static_cast<std::size_t>(n_labels()), Weights{0, 0});
+      for (std::int64_t t = first; t < first + length; ++t) {
+        const auto at = static_cast<std::size_t>(t);
+        dense_[static_cast<std::size_t>(first_dense_[feature] + list_labels_[at])] = list_weights_[at];
+      }
+      continue;
+    }
     if (length <= kShortList || length * kLabelsPerEntry < n_labels()) continue;
     first_word_[feature] = static_cast<std::int64_t>(words_.size());
     words_.resize(words_.size() + static_cast<std::size_t>(n_words), Word{0, 0});
@@ -102,7 +122,7 @@ void Predictor::index_long_lists() {
     std::int64_t before = 0;
     for (std::int64_t i = 0; i < n_words; ++i) {
       words[i].before = before;
-      before += __builtin_popcountll(words[i].bits);
+      before += count_bits(words[i].bits);
     }
   }
 }
@@ -199,12 +219,19 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
       found.margin[i] += value * weights[at].head;
       found.cosine[i] += value * weights[at].cosine;
     };
-    if (first_word_[feature] >= 0) {
+    if (first_dense_[feature] >= 0) {
+      const Weights* dense = dense_.data() + first_dense_[feature];
+      for (std::size_t i = 0; i < count; ++i) {
+        const Weights& weights_of_label = dense[found.labels[i]];
+        found.margin[i] += value * weights_of_label.head;
+        found.cosine[i] += value * weights_of_label.cosine;
+      }
+    } else if (first_word_[feature] >= 0) {
       const Word* words = words_.data() + first_word_[feature];
       for (std::size_t i = 0; i < count; ++i) {
         const Word& word = words[found.labels[i] / 64];
         const std::uint64_t bit = std::uint64_t{1} << (found.labels[i] % 64);
-        if (word.bits & bit) add(i, word.before + __builtin_popcountll(word.bits & (bit - 1)));
+        if (word.bits & bit) add(i, word.before + count_bits(word.bits & (bit - 1)));
       }
     } else if (end - first <= long_list) {
       for (const std::int32_t* at = first; at != end; ++at) {

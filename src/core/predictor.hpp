@@ -3,8 +3,8 @@
 //
 // Layout. A row has few features, so all that is known of labels lies feature by feature: the weights of the head and
 // of the centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there
-// are candidates are looked up instead of read, through a bitmap of their labels where that is no larger than the list.
-// Retrieval has lists of its own, cut to the strongest labels.
+// are candidates are looked up instead of read: in an array by label, or through a bitmap of their labels, where that
+// is not much larger than the list. Retrieval has lists of its own, cut to the strongest labels.
 #pragma once
 
 #include <cstdint>
@@ -114,6 +114,8 @@ class Predictor {
   std::vector<Weights> list_weights_;
   std::vector<std::int64_t> first_word_;  // of each feature's bitmap; -1: it has none
   std::vector<Word> words_;
+  std::vector<std::int64_t> first_dense_;  // of each feature's list with an entry for every label; -1: it has none
+  std::vector<Weights> dense_;
   std::vector<std::int64_t> near_begin_;
   std::vector<Near> near_;
   mutable Lender<std::unique_ptr<PredictorRoom>> rooms_;

@@ -39,6 +39,8 @@ class RecipeSettings:
         Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
+    training_candidates : int
+        The same of the forest for the examples that the head learns from.
     centroid_features : int
         How many features a centroid keeps.
     longest_list : int
@@ -55,7 +57,8 @@ class RecipeSettings:
 
     forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30})
     head: Mapping[str, Any] = field(default_factory=dict)
-    forest_candidates: int = 100
+    forest_candidates: int = 50
+    training_candidates: int = 100
     centroid_candidates: int = 10
     centroid_features: int = 200
     longest_list: int = 64
@@ -70,9 +73,9 @@ class RecipeSettings:
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "fast": RecipeSettings(
-        forest={"n_trees": 1, "stop_labels": 50},
+        forest={"n_trees": 2, "stop_labels": 50},
         head={"passes": 3, "rare_examples": 10.0},
-        forest_candidates=50,
+        training_candidates=50,
         held_out=700,
     ),
 }
@@ -305,7 +308,7 @@ class _Training:
         c, d = centre.shape
         nothing = sp.csr_array((c, d), dtype=np.float32)
         zeros = np.zeros(c, np.float32)
-        settings = replace(self.settings, unit_rows=False)
+        settings = replace(self.settings, unit_rows=False, forest_candidates=self.settings.training_candidates)
         native = _predictor(forest, centre, nothing, zeros, np.zeros(c, np.int64), DEFAULT_BLEND, settings)
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
         seen = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads)
