@@ -90,7 +90,7 @@ class ForestScorer {
   void for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room, const Reached& reached) const;
 
  private:
-  static constexpr int kLevels = 3, kNodes = 7, kLanes = 8, kWays = 5;
+  static constexpr int kNodes = 7, kLanes = 8, kWays = 5;
 
   // Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
   struct Block {
