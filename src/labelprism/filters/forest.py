@@ -289,7 +289,7 @@ class SpectralForest(Filter):
         """Return candidates of the training examples, for a head to learn from, by narrow routes as in growth.
 
         Training examples lie farther from the boundaries than others, and a head needs hard negatives, not all that
-        may ever be met: narrow routes take half of the time, and the head came out the same (docs/forest.md).
+        may ever be met: narrow routes take less time, and the head came out the same (docs/forest.md).
 
         Parameters
         ----------
