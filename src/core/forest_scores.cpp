@@ -82,7 +82,9 @@ void ScoreRoom::keep_best(std::int64_t k) {
     const float p = probabilities[i];
     labels[kept] = labels[i];
     probabilities[kept] = p;
-    kept += p > smallest || (p == smallest && equals-- > 0) ? 1 : 0;
+    bool is_kept = p > smallest;
+    if (p == smallest) is_kept = equals-- > 0;  // seldom: so the loop does not wait for comparisons
+    kept += is_kept ? 1 : 0;
   }
   labels.resize(kept);
   probabilities.resize(kept);
@@ -140,7 +142,7 @@ void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const s
   blocks_.push_back(block);
 }
 
-// Makes the hash table of a block: at most half full, so that looks are short.
+// Makes the hash table of a block, at most half full.
 void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block) {
   std::vector<std::int32_t> features;
   for (int i = 0; i < kNodes; ++i) {
@@ -150,11 +152,11 @@ void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes
   }
   std::sort(features.begin(), features.end());
   features.erase(std::unique(features.begin(), features.end()), features.end());
-  Table table{static_cast<std::int64_t>(slots_.size()), 64};
+  Table table{static_cast<std::int64_t>(buckets_.size()), 64};
   if (!features.empty()) {
     table.shift = 63;
-    while (table.last() + 1 < 2 * features.size()) --table.shift;
-    slots_.resize(slots_.size() + table.last() + 1, Slot());
+    while (kWays * (table.last() + 1) < 2 * features.size()) --table.shift;
+    buckets_.resize(buckets_.size() + table.last() + 1, Bucket());
   }
   tables_.push_back(table);
   for (int i = 0; i < kNodes; ++i) {
@@ -165,18 +167,24 @@ void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes
     block.scale[i] = largest / kRouterSteps;
     for (std::int64_t t = begin; t < end && largest > 0; ++t) {
       const float steps = std::nearbyint(routers.data[t] / block.scale[i]);
-      slot_of(table, routers.indices[t]).steps[i] = static_cast<std::int8_t>(steps);
+      steps_of(table, routers.indices[t])[i] = static_cast<std::int8_t>(steps);
     }
   }
 }
 
-// The slot of a feature, which is made if there is none.
-ForestScorer::Slot& ForestScorer::slot_of(const Table& table, std::int32_t feature) {
-  Slot* slots = slots_.data() + table.first_slot;
+// The steps of a feature, for which a place is made if there is none.
+std::int8_t* ForestScorer::steps_of(const Table& table, std::int32_t feature) {
   std::uint64_t i = hash(feature) >> table.shift;
-  while (slots[i].feature >= 0 && slots[i].feature != feature) i = (i + 1) & table.last();
-  slots[i].feature = feature;
-  return slots[i];
+  while (true) {
+    Bucket& bucket = buckets_[static_cast<std::size_t>(table.first_bucket) + i];
+    for (int way = 0; way < kWays; ++way) {
+      if (bucket.features[way] >= 0 && bucket.features[way] != feature) continue;
+      bucket.features[way] = feature;
+      return bucket.steps[way];
+    }
+    bucket.is_overfull = 1;
+    i = (i + 1) & table.last();
+  }
 }
 
 // Asks the memory for what `margins` will read: all tables of a large forest together do not fit the cache.
@@ -184,22 +192,33 @@ void ForestScorer::ask_early(std::int32_t block, const SparseRow& row) const {
   const Table& table = tables_[static_cast<std::size_t>(block)];
   __builtin_prefetch(&blocks_[static_cast<std::size_t>(block)]);
   if (table.shift == 64) return;
-  const Slot* slots = slots_.data() + table.first_slot;
-  for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(slots + (hash(row.features[t]) >> table.shift));
+  const Bucket* buckets = buckets_.data() + table.first_bucket;
+  for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(buckets + (hash(row.features[t]) >> table.shift));
 }
 
 void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums) const {
   typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
-  typedef std::int8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
+  typedef std::int8_t Bytes __attribute__((vector_size(8)));
   const Table& table = tables_[static_cast<std::size_t>(block)];
   Eight total = {};
   if (table.shift < 64) {
-    const Slot* slots = slots_.data() + table.first_slot;
+    const Bucket* buckets = buckets_.data() + table.first_bucket;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      std::uint64_t i = hash(row.features[t]) >> table.shift;
-      while (slots[i].feature != row.features[t] && slots[i].feature >= 0) i = (i + 1) & table.last();
-      // The steps of an empty slot are 0: adding them is cheaper than asking.
-      const Bytes steps = *reinterpret_cast<const Bytes*>(slots[i].steps);
+      const std::int32_t feature = row.features[t];
+      std::uint64_t i = hash(feature) >> table.shift, found = 0;
+      while (true) {
+        const Bucket& bucket = buckets[i];
+        // All ways are compared and none is jumped to: whether a feature is there cannot be foretold.
+        for (int way = 0; way < kWays; ++way) {
+          std::uint64_t steps;
+          std::memcpy(&steps, bucket.steps[way], sizeof steps);
+          found |= bucket.features[way] == feature ? steps : 0;
+        }
+        if (!bucket.is_overfull || found != 0) break;
+        i = (i + 1) & table.last();
+      }
+      Bytes steps;
+      std::memcpy(&steps, &found, sizeof steps);
       total += row.values[t] * __builtin_convertvector(steps, Eight);
     }
   }

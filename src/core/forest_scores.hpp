@@ -90,7 +90,7 @@ class ForestScorer {
   void for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room, const Reached& reached) const;
 
  private:
-  static constexpr int kLevels = 3, kNodes = 7, kLanes = 8;
+  static constexpr int kNodes = 7, kLanes = 8, kWays = 5;
 
   // Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
   struct Block {
@@ -104,22 +104,25 @@ class ForestScorer {
 
   // The hash table of a block.
   struct Table {
-    std::int64_t first_slot;
+    std::int64_t first_bucket;
     int shift;  // 64 less the logarithm of the table's size; 64 stands for an empty table
 
     std::uint64_t last() const { return (std::uint64_t{1} << (64 - shift)) - 1; }
   };
 
-  struct Slot {
-    std::int32_t feature = -1;  // -1: empty
-    std::int8_t steps[kLanes] = {};
+  // A line of the cache: five features and their weights. What finds no place in its bucket goes to one that follows.
+  struct Bucket {
+    std::int32_t features[kWays] = {-1, -1, -1, -1, -1};
+    std::int32_t is_overfull = 0;
+    std::int8_t steps[kWays][kLanes] = {};
   };
+  static_assert(sizeof(Bucket) == 64, "a bucket should be a line of the cache");
 
   std::vector<std::int32_t> add_leaves(const ForestView& forest);
   void add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
                  std::vector<std::int32_t>& tops);
   void add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block);
-  Slot& slot_of(const Table& table, std::int32_t feature);
+  std::int8_t* steps_of(const Table& table, std::int32_t feature);
   void margins(std::int32_t block, const SparseRow& row, float* sums) const;
   void ask_early(std::int32_t block, const SparseRow& row) const;
   static std::uint64_t hash(std::int32_t feature) {
@@ -130,7 +133,7 @@ class ForestScorer {
   int n_trees_;
   std::vector<Block> blocks_;  // those of the roots first
   std::vector<Table> tables_;
-  LargeVector<Slot> slots_;
+  LargeVector<Bucket> buckets_;
   std::vector<std::int64_t> leaf_begin_;
   std::vector<std::int32_t> leaf_label_;
   std::vector<float> leaf_share_;  // divided by the number of trees

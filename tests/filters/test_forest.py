@@ -109,7 +109,15 @@ def test_the_best_k_are_kept(k: int) -> None:
 def test_default_k_is_n_candidates() -> None:
     X, Y = planted(300)
     forest = grown(X, Y, n_candidates=2)
-    assert (np.diff(forest.candidates(X).indptr) == 2).all()
+    assert np.diff(forest.candidates(X).indptr).max() == 2
+    assert (forest.candidates(X) != forest.candidates(X, 2)).nnz == 0
+
+
+def test_training_candidates_are_narrower() -> None:
+    X, Y = planted(300, labels_per_row=2.0)
+    forest = grown(X, Y)
+    assert forest.training_candidates(X).nnz < forest.candidates(X).nnz
+    assert recall(forest, X, Y, 8) > 0.8
 
 
 def test_leaf_probabilities_sum_to_one_and_explain_the_scores() -> None:

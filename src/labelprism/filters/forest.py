@@ -34,7 +34,7 @@ class SpectralForest(Filter):
         Trees differ by their random numbers alone.
     max_depth : int, default=20
         The depth limit; a root has depth 0.
-    stop_labels : int, default=100
+    stop_labels : int, default=50
         A node whose so many heaviest labels hold `target_recall` of its label mass is a leaf.
     min_rows : int, default=50
         So is a node of fewer examples.
@@ -63,7 +63,7 @@ class SpectralForest(Filter):
         C of the classifiers' squared hinge loss.
     solver : {"sketch", "krylov"}, default="sketch"
         How directions are found: roughly and fast, or as by `SpectralTree`.
-    sketch_steps : int, default=1
+    sketch_steps : int, default=2
         Steps of the sketch.
     n_blocks : int, default=1
         Blocks of 8 vectors of the solver "krylov".
@@ -75,7 +75,7 @@ class SpectralForest(Filter):
         Routers have no weights for features that fewer of the node's examples have.
     drop_weight : float, default=0.03
         Nor for those whose weights are smaller than this share of the node's largest.
-    drop_share : float, default=0.0
+    drop_share : float, default=0.001
         Labels with less than this share of a leaf's mass are left out of it.
     n_jobs : int, optional
         Threads, as in scikit-learn. The result does not depend on it.
@@ -102,7 +102,7 @@ class SpectralForest(Filter):
         n_trees: int = 2,
         max_depth: int = 20,
         *,
-        stop_labels: int = 100,
+        stop_labels: int = 50,
         min_rows: int = 50,
         target_recall: float = 0.999,
         smallest_share: float = 0.02,
@@ -115,13 +115,13 @@ class SpectralForest(Filter):
         refine_passes: int = 2,
         refine_cost: float = 1.0,
         solver: Literal["sketch", "krylov"] = "sketch",
-        sketch_steps: int = 1,
+        sketch_steps: int = 2,
         n_blocks: int = 1,
         cg_iterations: int = 0,
         max_rows: int | None = None,
         min_feature_rows: int = 2,
         drop_weight: float = 0.03,
-        drop_share: float = 0.0,
+        drop_share: float = 0.001,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -289,7 +289,7 @@ class SpectralForest(Filter):
         """Return candidates of the training examples, for a head to learn from, by narrow routes as in growth.
 
         Training examples lie farther from the boundaries than others, and a head needs hard negatives, not all that
-        may ever be met: narrow routes take a third of the time and were not worse (docs/forest.md).
+        may ever be met: narrow routes take less time, and the head came out the same (docs/forest.md).
 
         Parameters
         ----------
