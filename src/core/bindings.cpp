@@ -5,8 +5,11 @@ NB_MODULE(_core, m) {
   m.doc() = "The native kernels of labelprism.";
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
+  labelprism::bind_forest(m);
   labelprism::bind_text(m);
   labelprism::bind_descend(m);
   labelprism::bind_heads(m);
   labelprism::bind_head_scores(m);
+  labelprism::bind_one_vs_rest(m);
+  labelprism::bind_predictor(m);
 }

@@ -109,5 +109,8 @@ void bind_head_scores(nb::module_& m);
 void bind_products(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
+void bind_one_vs_rest(nb::module_& m);
+void bind_forest(nb::module_& m);
+void bind_predictor(nb::module_& m);
 
 }  // namespace labelprism

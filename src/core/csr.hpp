@@ -21,4 +21,11 @@ struct DenseView {
   const float* data;
 };
 
+// A row of X: features and their values.
+struct SparseRow {
+  const std::int32_t* features;
+  const float* values;
+  std::int64_t count;
+};
+
 }  // namespace labelprism

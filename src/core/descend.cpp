@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scramble.hpp"
 #include "thread_pool.hpp"
 
 namespace labelprism {
@@ -11,21 +12,14 @@ namespace {
 constexpr std::int64_t kRowsPerTask = 512;
 constexpr int kRowsAtOnce = 8;  // side by side, so that their sums do not wait for each other
 
-std::uint64_t scrambled(std::uint64_t x) {  // SplitMix64
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
 bool goes_right(const TreeView& tree, std::int32_t node, float margin, std::int64_t row,
                 const std::optional<std::uint64_t>& seed) {
   if (!seed || tree.noise[node] <= 0) return margin > tree.bias[node];
   const double distance = static_cast<double>(margin) - tree.bias[node];
   const double probability = 0.5 * std::erfc(-distance / (tree.noise[node] * std::sqrt(2.0)));
   const std::uint64_t bits =
-      scrambled(scrambled(*seed ^ scrambled(static_cast<std::uint64_t>(row))) ^ static_cast<std::uint64_t>(node));
-  return static_cast<double>(bits >> 11) * 0x1p-53 < probability;
+      scramble(scramble(*seed ^ scramble(static_cast<std::uint64_t>(row))) ^ static_cast<std::uint64_t>(node));
+  return uniform(bits) < probability;
 }
 
 float margin_of(const CsrView& X, std::int64_t row, const CsrView& routers, std::int32_t node) {

@@ -35,13 +35,17 @@ struct NodeGroups {
 // A copy of some rows with columns numbered from 0 in the order of their first appearance.
 class LocalCsr {
  public:
-  // `place` has -1 for every column, before and after.
-  LocalCsr(const CsrView& matrix, const NodeRows& node, std::vector<std::int32_t>& place);
+  // `place` has -1 for every column, before and after. Columns with fewer than `min_count` entries in the rows are left
+  // out.
+  LocalCsr(const CsrView& matrix, const NodeRows& node, std::vector<std::int32_t>& place, int min_count = 1);
 
   CsrView view() const;
   const std::vector<std::int32_t>& columns() const { return columns_; }  // the old number of each column
 
  private:
+  void gather(const CsrView& matrix, const NodeRows& node);
+  std::vector<std::int32_t> mark_rare(std::vector<std::int32_t>& place, int min_count) const;
+
   bool has_data_;
   std::vector<std::int64_t> indptr_;
   LargeVector<std::int32_t> indices_;
@@ -52,7 +56,7 @@ class LocalCsr {
 // The same for a dense matrix, which keeps all its columns.
 class LocalDense {
  public:
-  LocalDense(const DenseView& matrix, const NodeRows& node, std::vector<std::int32_t>& place);
+  LocalDense(const DenseView& matrix, const NodeRows& node, std::vector<std::int32_t>& place, int min_count = 1);
 
   DenseView view() const { return {n_rows_, n_columns_, data_.data()}; }
   const std::vector<std::int32_t>& columns() const { return columns_; }

@@ -9,6 +9,7 @@
 
 #include "block_algebra.hpp"
 #include "block_products.hpp"
+#include "scramble.hpp"
 #include "thread_pool.hpp"
 #include "tree_kernels.hpp"
 
@@ -21,14 +22,6 @@ using Scalars = std::array<double, kBlock>;
 constexpr double kSolved = 1e-7;
 
 constexpr std::int64_t kLabelsPerTask = 4096;
-
-// The finaliser of SplitMix64; neighbouring inputs give independent outputs.
-std::uint64_t scramble(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 // X'D 1 as column 0 of a block; what the other columns hold does not matter.
 void weighted_column_sums(const CsrView& X, const float* weight, int n_threads, Block& block) {
@@ -58,9 +51,22 @@ class SpectralProblem {
     for (const double count : counts) inverse_count_.push_back(count > 0 ? static_cast<float>(1 / count) : 0.0f);
   }
 
+  Router solve(const std::vector<std::int32_t>& columns, std::uint64_t seed, float* margins) {
+    Direction found = direction(columns, seed);
+    Router router;
+    router.mass = std::accumulate(weight_, weight_ + X_.n_rows, 0.0);
+    router.eigenvalue = found.eigenvalue;
+    keep_large_weights(columns, found.weights, router);
+    // Computed as `router_margins` does, not from the products at hand: an example must not go one way while the tree
+    // grows and the other when it is used.
+    single_margins(X_, found.weights.data(), n_threads_, margins);
+    router.bias = median_split(margins, weight_, X_.n_rows);
+    return router;
+  }
+
   // Block Krylov subspace iteration with Rayleigh-Ritz: the basis spans A G, A^2 G, ..., A^n_blocks G for a random
   // block G and A = X'D Xh, with the direction 1'DX projected out of it; w is the best vector in that span.
-  Router solve(const std::vector<std::int32_t>& columns, std::uint64_t seed, float* margins) {
+  Direction direction(const std::vector<std::int32_t>& columns, std::uint64_t seed) const {
     std::vector<Block> basis{constraint()};
     Block start = random_block(columns, seed);
     // Features with a large mean would drown all else in it, were the constraint not taken off the start already.
@@ -76,7 +82,7 @@ class SpectralProblem {
       if (b + 1 < settings_.n_blocks) next = transposed_product(predicted_from_labels(solutions.back()));
     }
     basis.erase(basis.begin());
-    return best_router(columns, basis, sums, solutions, margins);
+    return best_direction(columns, basis, sums, solutions);
   }
 
  private:
@@ -205,8 +211,8 @@ class SpectralProblem {
   }
 
   // Rayleigh-Ritz: on the span of the basis Q the objective is the small matrix Q'AQ = (Y'DXQ)' (Y'DY)^-1 (Y'DXQ).
-  Router best_router(const std::vector<std::int32_t>& columns, const std::vector<Block>& basis,
-                     const std::vector<Block>& sums, const std::vector<Block>& solutions, float* margins) const {
+  Direction best_direction(const std::vector<std::int32_t>& columns, const std::vector<Block>& basis,
+                           const std::vector<Block>& sums, const std::vector<Block>& solutions) const {
     const int n_blocks = static_cast<int>(basis.size());
     SquareMatrix small(n_blocks * kBlock);
     for (int a = 0; a < n_blocks; ++a) {
@@ -221,17 +227,9 @@ class SpectralProblem {
       }
     }
     const Eigenpairs eigen = symmetric_eigen(small);
-    Router router;
-    router.mass = std::accumulate(weight_, weight_ + X_.n_rows, 0.0);
-    router.eigenvalue = std::max(eigen.values[0], 0.0);
-    std::vector<float> w = combined(basis, eigen.vectors);
-    fix_sign(columns, w);
-    keep_large_weights(columns, w, router);
-    // Computed as `router_margins` does, not from the products at hand: an example must not go one way while the tree
-    // grows and the other when it is used.
-    single_margins(X_, w.data(), n_threads_, margins);
-    router.bias = median_split(margins, weight_, X_.n_rows);
-    return router;
+    Direction best{std::max(eigen.values[0], 0.0), combined(basis, eigen.vectors)};
+    fix_sign(columns, best.weights);
+    return best;
   }
 
   // The sum of all columns of all blocks, weighted by the first eigenvector.
@@ -335,6 +333,16 @@ std::vector<Router> solve_nodes(const DenseView& X, const CsrView& Y, const Node
                                 const std::int64_t* node_ids, const SpectralSettings& settings, int n_threads,
                                 float* margins) {
   return solve_all<LocalDense>(X, Y, groups, node_ids, settings, n_threads, margins);
+}
+
+Direction spectral_direction(const CsrView& X, const std::vector<std::int32_t>& columns, const CsrView& Y,
+                             const float* weight, const SpectralSettings& settings, std::uint64_t seed) {
+  return SpectralProblem<CsrView>(X, Y, weight, settings, 1).direction(columns, seed);
+}
+
+Direction spectral_direction(const DenseView& X, const std::vector<std::int32_t>& columns, const CsrView& Y,
+                             const float* weight, const SpectralSettings& settings, std::uint64_t seed) {
+  return SpectralProblem<DenseView>(X, Y, weight, settings, 1).direction(columns, seed);
 }
 
 float weighted_median(const float* values, const float* weights, std::int64_t count) {

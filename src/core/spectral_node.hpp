@@ -37,6 +37,19 @@ std::vector<Router> solve_nodes(const DenseView& X, const CsrView& Y, const Node
                                 const std::int64_t* node_ids, const SpectralSettings& settings, int n_threads,
                                 float* margins);
 
+// The top eigenvector alone, |weights| = 1, a weight for each column of X.
+struct Direction {
+  double eigenvalue;
+  std::vector<float> weights;
+};
+
+// The direction of one node whose rows X and Y hold already; `columns` has the number of each feature, which seeds the
+// start. One thread.
+Direction spectral_direction(const CsrView& X, const std::vector<std::int32_t>& columns, const CsrView& Y,
+                             const float* weight, const SpectralSettings& settings, std::uint64_t seed);
+Direction spectral_direction(const DenseView& X, const std::vector<std::int32_t>& columns, const CsrView& Y,
+                             const float* weight, const SpectralSettings& settings, std::uint64_t seed);
+
 // The smallest value at which the weights of all values up to it reach half of the total.
 float weighted_median(const float* values, const float* weights, std::int64_t count);
 

@@ -36,12 +36,6 @@
 
 namespace labelprism {
 
-struct SparseRow {
-  const std::int32_t* indices;
-  const float* data;
-  std::int64_t count;
-};
-
 struct DenseRow {
   const float* data;
 };
@@ -94,16 +88,16 @@ class DensePairs {
     const Pair* pairs = pairs_.get() + unit * width_ + shift;
     float u = 0, v = 0;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      const Pair pair = pairs[row.indices[t]];
-      u += pair.u * row.data[t];
-      v += pair.v * row.data[t];
+      const Pair pair = pairs[row.features[t]];
+      u += pair.u * row.values[t];
+      v += pair.v * row.values[t];
     }
     return u - clocks_[static_cast<std::size_t>(unit)].c * v;
   }
 
   void prefetch(std::int64_t unit, std::int64_t shift, const SparseRow& row) const {
     const Pair* pairs = pairs_.get() + unit * width_ + shift;
-    for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(pairs + row.indices[t], 1);
+    for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(pairs + row.features[t], 1);
   }
 
   void begin(std::int64_t unit, const Rate& step) {
@@ -117,9 +111,9 @@ class DensePairs {
     Pair* pairs = pairs_.get() + unit * width_ + shift;
     const float v = gradient / clock.power, u = clock.c_before * v;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      Pair& pair = pairs[row.indices[t]];
-      pair.u += u * row.data[t];
-      pair.v += v * row.data[t];
+      Pair& pair = pairs[row.features[t]];
+      pair.u += u * row.values[t];
+      pair.v += v * row.values[t];
     }
   }
 
@@ -231,10 +225,10 @@ class TouchedPairs {
     if (weights.count == 0) return 0;
     float u = 0, v = 0;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      const Entry* entry = weights.find(static_cast<std::int32_t>(shift + row.indices[t]));
+      const Entry* entry = weights.find(static_cast<std::int32_t>(shift + row.features[t]));
       if (entry->feature < 0) continue;
-      u += entry->pair.u * row.data[t];
-      v += entry->pair.v * row.data[t];
+      u += entry->pair.u * row.values[t];
+      v += entry->pair.v * row.values[t];
     }
     return u - weights.clock.c * v;
   }
@@ -243,7 +237,7 @@ class TouchedPairs {
     const Unit& weights = units_[static_cast<std::size_t>(unit)];
     if (weights.count == 0) return;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      __builtin_prefetch(weights.entries + weights.home(static_cast<std::int32_t>(shift + row.indices[t])), 1);
+      __builtin_prefetch(weights.entries + weights.home(static_cast<std::int32_t>(shift + row.features[t])), 1);
     }
   }
 
@@ -258,13 +252,13 @@ class TouchedPairs {
     reserve(weights, static_cast<std::size_t>(row.count));
     const float v = gradient / weights.clock.power, u = weights.clock.c_before * v;
     for (std::int64_t t = 0; t < row.count; ++t) {
-      Entry* entry = weights.find(static_cast<std::int32_t>(shift + row.indices[t]));
+      Entry* entry = weights.find(static_cast<std::int32_t>(shift + row.features[t]));
       if (entry->feature < 0) {
-        entry->feature = static_cast<std::int32_t>(shift + row.indices[t]);
+        entry->feature = static_cast<std::int32_t>(shift + row.features[t]);
         ++weights.count;
       }
-      entry->pair.u += u * row.data[t];
-      entry->pair.v += v * row.data[t];
+      entry->pair.u += u * row.values[t];
+      entry->pair.v += v * row.values[t];
     }
   }
 

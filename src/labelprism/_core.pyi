@@ -108,6 +108,100 @@ class Tree:
 def median_split(values: Float32, weights: Float32) -> float: ...
 def weighted_median(values: Float32, weights: Float32) -> float: ...
 
+class ForestSettings:
+    def __init__(
+        self,
+        *,
+        n_trees: int,
+        max_depth: int,
+        stop_labels: int,
+        min_rows: int,
+        target_recall: float,
+        smallest_share: float,
+        noise: float,
+        growth_noise: float,
+        fractional: bool,
+        prune_below: float,
+        spectral_rows: int,
+        router_rows: int,
+        min_feature_rows: int,
+        sketch_steps: int,
+        drop_weight: float,
+        drop_share: float,
+        seed: int,
+        spectral: SpectralSettings,
+        refine_rounds: int,
+        refine_passes: int,
+        refine_cost: float,
+    ) -> None: ...
+
+ForestArrays: TypeAlias = tuple[Int32, Float32, Float32, Int64, Int32, Float32, Int64, Int32, Float32]
+
+def grow_forest_csr(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    settings: ForestSettings,
+    n_threads: int = 1,
+) -> ForestArrays: ...
+def grow_forest_dense(
+    X: Float32, label_indptr: Int64, labels: Int32, n_labels: int, settings: ForestSettings, n_threads: int = 1
+) -> ForestArrays: ...
+def refined_router(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    weight: Float32,
+    margins: Float32,
+    rounds: int,
+    passes: int,
+    cost: float,
+) -> Float32: ...
+
+class ForestScorer:
+    def __init__(
+        self,
+        n_trees: int,
+        child: Int32,
+        bias: Float32,
+        noise: Float32,
+        router_indptr: Int64,
+        router_indices: Int32,
+        router_data: Float32,
+        n_features: int,
+        leaf_indptr: Int64,
+        leaf_labels: Int32,
+        leaf_shares: Float32,
+        n_labels: int,
+    ) -> None: ...
+    def candidates(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        k: int,
+        smallest: float,
+        noise_scale: float = 1.0,
+        n_threads: int = 1,
+    ) -> tuple[Int64, Int32, Float32]: ...
+    def leaf_probabilities(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        smallest: float,
+        noise_scale: float = 1.0,
+        n_threads: int = 1,
+    ) -> tuple[Int64, Int32, Float32]: ...
+
 class SparseTextParser:
     def __init__(
         self, header: bool | None = None, first_feature: int = 0, n_features: int = -1, n_labels: int = -1
@@ -264,3 +358,79 @@ class LinearHead:
         self, indptr: Int64, indices: Int32, data: Float32, leaves: Int32, k: int, n_threads: int = 1
     ) -> tuple[Int32, Float32]: ...
     def top_k_dense(self, X: Float32, leaves: Int32, k: int, n_threads: int = 1) -> tuple[Int32, Float32]: ...
+
+CsrArrays: TypeAlias = tuple[Int64, Int32, Float32]
+
+class OneVsRestSettings:
+    def __init__(
+        self,
+        cost: float,
+        positive_weight: float,
+        rare_examples: float,
+        tolerance: float,
+        passes: int,
+        drop: float,
+        seed: int,
+    ) -> None: ...
+
+def fit_one_vs_rest(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    candidate_indptr: Int64,
+    candidates: Int32,
+    held_out: npt.NDArray[np.uint8],
+    settings: OneVsRestSettings,
+    n_threads: int = 1,
+) -> tuple[CsrArrays, Float32, CsrArrays]: ...
+def candidate_scores(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    weight_indptr: Int64,
+    weight_labels: Int32,
+    weights: Float32,
+    bias: Float32,
+    candidate_indptr: Int64,
+    candidates: Int32,
+    n_threads: int = 1,
+) -> Float32: ...
+
+class Predictor:
+    def __init__(
+        self,
+        forest: ForestScorer,
+        centroid_indptr: Int64,
+        centroid_indices: Int32,
+        centroid_data: Float32,
+        head_indptr: Int64,
+        head_indices: Int32,
+        head_data: Float32,
+        bias: Float32,
+        prior: Float32,
+        head_weight: float,
+        forest_weight: float,
+        centroid_weight: float,
+        forest_candidates: int,
+        centroid_candidates: int,
+        longest_list: int,
+        unit_rows: bool,
+    ) -> None: ...
+    def predict(
+        self, indptr: Int64, indices: Int32, data: Float32, k: int, smallest: float, n_threads: int = 1
+    ) -> tuple[Int32, Float32]: ...
+    def predict_row(self, indices: Int32, data: Float32, k: int, smallest: float) -> tuple[Int32, Float32]: ...
+    def find(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        smallest: float,
+        noise_scale: float = 1.0,
+        n_threads: int = 1,
+    ) -> tuple[Int64, Int32, Float32, Float32, Float32]: ...

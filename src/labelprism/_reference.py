@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import ndtr
 
 from labelprism._arrays import Float32, Int32
 
@@ -98,6 +99,72 @@ def router_margins(X: Any, routers: sp.csr_array, rows: Int32, offsets: Any, nod
     node_of_row = np.repeat(nodes, np.diff(offsets))
     dense = X.toarray() if sp.issparse(X) else X
     return (dense[rows].astype(np.float64) * routers[node_of_row].toarray()).sum(axis=1)
+
+
+# ----------------------------------------------------------------------------------------------------------- a forest
+
+
+def hinge_classifier(X: Any, target: Any, cost: Any, passes: int, state: tuple[Any, Any, Any]) -> None:
+    """Dual coordinate descent for the squared hinge loss; `state` is (w and b, alpha, the targets before), in place."""
+    w, alpha, before = state
+    X = np.hstack([X, np.ones((X.shape[0], 1))])
+    gone = (alpha > 0) & ((target != before) | (cost <= 1e-9))
+    w -= X[gone].T @ (alpha * before)[gone]
+    alpha[gone] = 0
+    before[:] = target
+    for _ in range(passes):
+        largest = 0.0
+        for i in np.flatnonzero(cost > 1e-9):
+            gradient = target[i] * (X[i] @ w) - 1 + alpha[i] / (2 * cost[i])
+            if alpha[i] == 0 and gradient > 0:
+                continue
+            largest = max(largest, abs(gradient))
+            step = max(alpha[i] - gradient / (X[i] @ X[i] + 1 / (2 * cost[i])), 0.0) - alpha[i]
+            alpha[i] += step
+            w += step * target[i] * X[i]
+        if largest < 0.1:
+            break
+
+
+def refined_router(X: Any, Y: Any, weight: Any, margins: Any, rounds: int, passes: int, cost: float) -> Any:
+    """Labels take sides, examples follow their labels, a classifier learns it; w, and the bias after it."""
+    X, Y, weight, margins = (np.asarray(array, np.float64) for array in (X, Y, weight, margins))
+    mass = np.maximum(Y.T @ weight, 1e-9)
+    strength = 1 / np.sqrt(mass)
+    w, alpha, before = np.zeros(X.shape[1] + 1), np.zeros(X.shape[0]), np.zeros(X.shape[0])
+    for _ in range(rounds):
+        centred = margins - margins.mean()
+        side = Y.T @ (weight * np.clip(centred / (np.abs(centred).mean() + 1e-9), -3, 3)) / mass
+        vote = Y @ (np.sign(side - weighted_median(side, mass)) * strength)
+        clear = np.abs(vote) / np.maximum(Y @ strength, 1e-30)
+        target = np.where(vote >= 0, 1.0, -1.0)
+        hinge_classifier(X, target, cost * weight * clear, passes, (w, alpha, before))
+        margins = X @ w[:-1] + w[-1]
+    return np.append(w[:-1], -w[-1])
+
+
+def forest_row(forest: Any, x: Any, smallest: float) -> Any:
+    """Return p(label | x) of a fitted forest for one dense row, (c,): the mean over trees of all leaves reached."""
+    scores = np.zeros(forest.leaf_candidates_.shape[1])
+    routers, leaves = forest.routers_, forest.leaf_candidates_
+
+    def follow(node: int, probability: float, is_main: bool) -> None:
+        child = forest.children_[node]
+        if child < 0:
+            leaf = int(np.searchsorted(forest.leaf_nodes_, node))
+            entries = slice(leaves.indptr[leaf], leaves.indptr[leaf + 1])
+            scores[leaves.indices[entries]] += probability * np.exp(leaves.data[entries]) / forest.n_trees
+            return
+        distance = float((routers[[node]].toarray()[0] * x).sum() - forest.bias_[node])
+        right = ndtr(distance / forest.noise_[node]) if forest.noise_[node] > 0 else float(distance > 0)
+        for q, side in ((1 - right, 0), (right, 1)):
+            main = is_main and (side == 1) == (right >= 0.5)
+            if probability * q > smallest or main:
+                follow(child + side, probability * q, main)
+
+    for root in range(forest.n_trees):
+        follow(root, 1.0, True)
+    return scores
 
 
 # -------------------------------------------------------------------------------------------------------- sparse text
@@ -279,3 +346,53 @@ def hash_text(grams: Iterator[str], bits: int, n_hashes: int, is_signed: bool) -
         for value in (first, _spread((first + 0x9E3779B97F4A7C15) & _MASK))[:n_hashes]:
             counts[value % 2**bits] += -1 if is_signed and value >> 63 else 1
     return {feature: float(count) for feature, count in sorted(counts.items()) if count}
+
+
+# ---------------------------------------------------------------------------------------- one-vs-rest and the predictor
+
+
+def one_vs_rest_label(X: Any, target: Any, cost: Any, passes: int = 2000) -> tuple[Any, float]:
+    """Return weights and bias that minimise (|w|^2 + (b + 1)^2) / 2 + sum of cost max(0, 1 - y (w.x + b))^2.
+
+    Plain dual coordinate descent without shrinking, in float64: X (n, d) dense, target (n,) of +1 and -1, cost (n,).
+    """
+    X, target, cost = (np.asarray(array, np.float64) for array in (X, target, cost))
+    weight, bias, alpha = np.zeros(X.shape[1]), -1.0, np.zeros(len(target))
+    for _ in range(passes):
+        for i in range(len(target)):
+            gradient = target[i] * (X[i] @ weight + bias) - 1 + alpha[i] / (2 * cost[i])
+            new = max(alpha[i] - gradient / (X[i] @ X[i] + 1 + 1 / (2 * cost[i])), 0.0)
+            weight += (new - alpha[i]) * target[i] * X[i]
+            bias += (new - alpha[i]) * target[i]
+            alpha[i] = new
+    return weight, float(bias)
+
+
+def one_vs_rest_costs(target: Any, cost: float, positive_weight: float, rare_examples: float) -> Any:
+    """Return what the errors of the examples of one label cost: target (n,) of +1 and -1."""
+    rarity = rare_examples / max(int((np.asarray(target) > 0).sum()), 1)
+    return np.where(np.asarray(target) > 0, 1 + positive_weight * rarity, 1.0) * cost * (1 + rarity)
+
+
+def blended_row(
+    x: Any,
+    log_forest: dict[int, float],
+    near: Sequence[int],
+    centroids: Any,
+    head: Any,
+    bias: Any,
+    prior: Any,
+    blend: Any,
+) -> dict[int, float]:
+    """Return the blended score of every candidate of one row; x (d,), centroids and head (c, d) dense.
+
+    `log_forest` holds the candidates of the forest, `near` those of the centroids, `blend` the weights of head, forest
+    and centroids.
+    """
+    scores = {}
+    for label in {*log_forest, *near}:
+        log_head = max(-(max(0.0, 1 - float(head[label] @ x + bias[label])) ** 2), -13.69)
+        reached = log_forest.get(label, float(np.log(1e-4)))
+        cosine = float(centroids[label] @ x)
+        scores[label] = blend[0] * log_head + blend[1] * reached + blend[2] * cosine + float(prior[label])
+    return scores

@@ -5,6 +5,16 @@ from labelprism.heads.constant import ConstantHead
 from labelprism.heads.embedding import LabelEmbedding
 from labelprism.heads.logistic import LogisticHead
 from labelprism.heads.low_rank import LowRankHead
+from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.heads.wrapped import WrappedHead
 
-__all__ = ["ConstantHead", "Head", "LabelEmbedding", "LogisticHead", "LowRankHead", "Routes", "WrappedHead"]
+__all__ = [
+    "ConstantHead",
+    "Head",
+    "LabelEmbedding",
+    "LogisticHead",
+    "LowRankHead",
+    "OneVsRestHead",
+    "Routes",
+    "WrappedHead",
+]

@@ -1,0 +1,178 @@
+// The forest, as Python sees it.
+#include "bindings.hpp"
+#include "forest_growth.hpp"
+#include "forest_scores.hpp"
+
+namespace labelprism {
+namespace {
+
+// What growing returns: child, bias and noise of every node, and the routers and the leaves as CSR.
+using ForestArrays =
+    std::tuple<NewArray<std::int32_t>, NewArray<float>, NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>,
+               NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>>;
+
+template <class Matrix>
+ForestArrays grown(const Matrix& X, const CsrView& Y, const ForestSettings& settings, int n_threads) {
+  require(X.n_rows == Y.n_rows, "X and Y must have the same number of rows");
+  require(X.n_rows <= INT32_MAX, "there must be at most 2147483647 rows");
+  require(settings.n_trees >= 1, "there must be at least one tree");
+  require(settings.stop_labels >= 1, "stop_labels must be at least 1");
+  require(settings.spectral.n_blocks >= 1 && settings.spectral.n_blocks <= 32, "n_blocks: 1 to 32");
+  require(settings.spectral_rows >= 1 && settings.router_rows >= 1, "routers need at least one row to learn from");
+  Forest forest;
+  {
+    const nb::gil_scoped_release release;
+    grow_forest(X, Y, settings, n_threads, forest);
+  }
+  return {
+      take(forest.child),           take(forest.bias),         take(forest.noise),         take(forest.routers.indptr),
+      take(forest.routers.indices), take(forest.routers.data), take(forest.leaves.indptr), take(forest.leaves.indices),
+      take(forest.leaves.data)};
+}
+
+// Children come after their parents, so that no forged forest can send an example in circles.
+void check_nodes(const Vector<std::int32_t>& child, std::int64_t n_trees) {
+  const auto n_nodes = static_cast<std::int64_t>(child.size());
+  require(1 <= n_trees && n_trees <= n_nodes, "there must be at least one tree, and a node for each");
+  for (std::int64_t i = 0; i < n_nodes; ++i) {
+    const std::int64_t left = child.data()[i];
+    require(left < 0 || (left > i && left >= n_trees && left + 1 < n_nodes), "a child is out of range");
+  }
+}
+
+void bind_growth(nb::module_& m) {
+  nb::class_<ForestSettings>(m, "ForestSettings", "How a forest grows; see forest_growth.hpp.")
+      .def(
+          "__init__",
+          [](ForestSettings* self, int n_trees, int max_depth, std::int64_t stop_labels, std::int64_t min_rows,
+             double target_recall, double smallest_share, float noise, float growth_noise, bool fractional,
+             float prune_below, std::int64_t spectral_rows, std::int64_t router_rows, int min_feature_rows,
+             int sketch_steps, float drop_weight, float drop_share, std::uint64_t seed,
+             const SpectralSettings& spectral, int refine_rounds, int refine_passes, float refine_cost) {
+            new (self) ForestSettings{n_trees,
+                                      max_depth,
+                                      stop_labels,
+                                      min_rows,
+                                      target_recall,
+                                      smallest_share,
+                                      noise,
+                                      growth_noise,
+                                      fractional,
+                                      prune_below,
+                                      spectral_rows,
+                                      router_rows,
+                                      min_feature_rows,
+                                      sketch_steps,
+                                      drop_weight,
+                                      drop_share,
+                                      seed,
+                                      spectral,
+                                      {refine_rounds, refine_passes, refine_cost}};
+          },
+          nb::kw_only(), "n_trees"_a, "max_depth"_a, "stop_labels"_a, "min_rows"_a, "target_recall"_a,
+          "smallest_share"_a, "noise"_a, "growth_noise"_a, "fractional"_a, "prune_below"_a, "spectral_rows"_a,
+          "router_rows"_a, "min_feature_rows"_a, "sketch_steps"_a, "drop_weight"_a, "drop_share"_a, "seed"_a,
+          "spectral"_a, "refine_rounds"_a, "refine_passes"_a, "refine_cost"_a);
+  m.def(
+      "grow_forest_csr",
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
+         Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
+         const ForestSettings& settings, int n_threads) {
+        return grown(checked_csr(indptr, indices, data, n_features), checked_labels(label_indptr, labels, n_labels),
+                     settings, n_threads);
+      },
+      array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
+      "n_labels"_a, "settings"_a, "n_threads"_a = 1, "Grow a forest; X is sparse.");
+  m.def(
+      "grow_forest_dense",
+      [](Matrix<float> X, Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
+         const ForestSettings& settings, int n_threads) {
+        return grown(checked_dense(X), checked_labels(label_indptr, labels, n_labels), settings, n_threads);
+      },
+      array("X"), array("label_indptr"), array("labels"), "n_labels"_a, "settings"_a, "n_threads"_a = 1,
+      "Grow a forest; X is dense.");
+  m.def(
+      "refined_router",
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
+         Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels, Vector<float> weight,
+         Vector<float> margins, int rounds, int passes, float cost) {
+        const CsrView X = checked_csr(indptr, indices, data, n_features);
+        const CsrView Y = checked_labels(label_indptr, labels, n_labels);
+        const auto n_rows = static_cast<std::size_t>(X.n_rows);
+        require(X.n_rows == Y.n_rows && weight.size() == n_rows && margins.size() == n_rows,
+                "X, Y, weight and margins must have as many rows");
+        float* values;
+        NewArray<float> result = new_array({static_cast<std::size_t>(n_features) + 1}, &values);
+        const nb::gil_scoped_release release;
+        const std::vector<float> router = refined_router(X, Y, weight.data(), {rounds, passes, cost},
+                                                         std::vector<float>(margins.data(), margins.data() + n_rows));
+        std::copy(router.begin(), router.end(), values);
+        return result;
+      },
+      array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
+      "n_labels"_a, array("weight"), array("margins"), "rounds"_a, "passes"_a, "cost"_a,
+      "The refined router of one node: its weights, and the bias after them.");
+}
+
+void bind_scores(nb::module_& m) {
+  nb::class_<ForestScorer>(m, "ForestScorer", "A forest laid out for scoring; see forest_scores.hpp.")
+      .def(
+          "__init__",
+          [](ForestScorer* self, std::int64_t n_trees, Vector<std::int32_t> child, Vector<float> bias,
+             Vector<float> noise, Vector<std::int64_t> router_indptr, Vector<std::int32_t> router_indices,
+             Vector<float> router_data, std::int64_t n_features, Vector<std::int64_t> leaf_indptr,
+             Vector<std::int32_t> leaf_labels, Vector<float> leaf_shares, std::int64_t n_labels) {
+            check_nodes(child, n_trees);
+            require(bias.size() == child.size() && noise.size() == child.size(),
+                    "child, bias and noise must be of the same length");
+            const CsrView routers = checked_csr(router_indptr, router_indices, router_data, n_features);
+            const CsrView leaves = checked_csr(leaf_indptr, leaf_labels, leaf_shares, n_labels);
+            require(routers.n_rows == static_cast<std::int64_t>(child.size()) && leaves.n_rows == routers.n_rows,
+                    "routers and leaves must have a row for every node");
+            const nb::gil_scoped_release release;
+            new (self) ForestScorer(
+                ForestView{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves});
+          },
+          "n_trees"_a, array("child"), array("bias"), array("noise"), array("router_indptr"), array("router_indices"),
+          array("router_data"), "n_features"_a, array("leaf_indptr"), array("leaf_labels"), array("leaf_shares"),
+          "n_labels"_a)
+      .def(
+          "candidates",
+          [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+             std::int64_t k, float smallest, float noise_scale, int n_threads) {
+            require(k >= 1, "k must be at least 1");
+            const CsrView X = checked_csr(indptr, indices, data, self.n_features());
+            GrowingCsr candidates;
+            {
+              const nb::gil_scoped_release release;
+              forest_candidates(self, X, k, {smallest, noise_scale}, n_threads, candidates);
+            }
+            return take(candidates);
+          },
+          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, "noise_scale"_a = 1.0f,
+          "n_threads"_a = 1,
+          "The k most probable labels of every row, with the logarithms of their probabilities, as CSR.")
+      .def(
+          "leaf_probabilities",
+          [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+             float smallest, float noise_scale, int n_threads) {
+            const CsrView X = checked_csr(indptr, indices, data, self.n_features());
+            GrowingCsr leaves;
+            {
+              const nb::gil_scoped_release release;
+              forest_leaves(self, X, {smallest, noise_scale}, n_threads, leaves);
+            }
+            return take(leaves);
+          },
+          array("indptr"), array("indices"), array("data"), "smallest"_a, "noise_scale"_a = 1.0f, "n_threads"_a = 1,
+          "The probability of every leaf that a row reaches in each tree, as CSR, leaves not sorted.");
+}
+
+}  // namespace
+
+void bind_forest(nb::module_& m) {
+  bind_growth(m);
+  bind_scores(m);
+}
+
+}  // namespace labelprism

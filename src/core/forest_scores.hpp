@@ -1,0 +1,189 @@
+// Scoring with a forest: the labels of the leaves that an example reaches, with their probabilities.
+//
+// How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features.
+// Seven routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven
+// lie side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features
+// takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the
+// largest over 127; weights of other forests are rounded to that.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "csr.hpp"
+#include "large_vector.hpp"
+#include "normal_table.hpp"
+
+namespace labelprism {
+
+// A forest as `grow_forest` makes it: nodes 0, ..., n_trees - 1 are the roots.
+struct ForestView {
+  int n_trees;
+  const std::int32_t* child;  // a left child, greater than its parent, the right one after it; -1 for a leaf
+  const float* bias;
+  const float* noise;
+  CsrView routers;  // (n_nodes, n_features)
+  CsrView leaves;   // (n_nodes, n_labels)
+};
+
+// How a row is routed.
+struct Routing {
+  // Branches whose probability falls to this or below are not followed, except the way that is the more probable one at
+  // every node: each tree has at least one leaf for every row.
+  float smallest;
+  float noise_scale = 1;  // times the noise of every node
+};
+
+// Room for one row at a time; one for each thread. Nothing is allocated once it is warm.
+class ScoreRoom {
+ public:
+  explicit ScoreRoom(std::int64_t n_labels);
+
+  // The labels that were reached, ascending, and their probabilities: filled by ForestScorer::score.
+  std::vector<std::int32_t> labels;
+  std::vector<float> probabilities;
+
+  static constexpr int kSteps = 256;
+
+ private:
+  friend class ForestScorer;
+  struct Visit {
+    std::int32_t block;
+    float probability;
+    bool is_main;  // whether all ways that led here were the more probable ones
+  };
+
+  void add(std::int32_t label, float probability);
+  void collect();
+  void keep_best(std::int64_t k);
+
+  std::vector<Visit> stack_;
+  std::vector<float> sum_;               // by label; 0 between two rows
+  std::vector<std::uint64_t> touched_;   // a bit for each label,
+  std::vector<std::uint64_t> nonempty_;  // and one for each word of those
+  std::vector<float> sorted_;
+  std::int32_t counts_[kSteps];
+};
+
+class ForestScorer {
+ public:
+  // Copies what it needs of the forest.
+  explicit ForestScorer(const ForestView& forest);
+
+  std::int64_t n_labels() const { return n_labels_; }
+  std::int64_t n_features() const { return n_features_; }
+  std::int64_t n_leaves() const { return static_cast<std::int64_t>(leaf_begin_.size()) - 1; }
+
+  // Leaves in `room` the k most probable labels of a row (of equals the smaller), ascending, with their probabilities:
+  // the mean over trees of the sum over leaves of p(leaf | x) p(label | leaf).
+  void score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const;
+
+  // Calls reached(leaf, probability) for every leaf that the row reaches, in each tree.
+  template <class Reached>
+  void for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room, const Reached& reached) const;
+
+ private:
+  static constexpr int kNodes = 7, kLanes = 8, kWays = 5;
+
+  // Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
+  struct Block {
+    float scale[kLanes];  // what a step of each router's weights is worth
+    float bias[kNodes];
+    float noise[kNodes];
+    // Where an example goes from node (i - 1) / 2: on in the block (kInside), to block n (n), or to leaf n (-2 - n).
+    std::int32_t next[2 * kNodes + 1];
+  };
+  static constexpr std::int32_t kInside = -1;
+
+  // The hash table of a block.
+  struct Table {
+    std::int64_t first_bucket;
+    int shift;  // 64 less the logarithm of the table's size; 64 stands for an empty table
+
+    std::uint64_t last() const { return (std::uint64_t{1} << (64 - shift)) - 1; }
+  };
+
+  // A line of the cache: five features and their weights. What finds no place in its bucket goes to one that follows.
+  struct Bucket {
+    std::int32_t features[kWays] = {-1, -1, -1, -1, -1};
+    std::int32_t is_overfull = 0;
+    std::int8_t steps[kWays][kLanes] = {};
+  };
+  static_assert(sizeof(Bucket) == 64, "a bucket should be a line of the cache");
+
+  std::vector<std::int32_t> add_leaves(const ForestView& forest);
+  void add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
+                 std::vector<std::int32_t>& tops);
+  void add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block);
+  std::int8_t* steps_of(const Table& table, std::int32_t feature);
+  void margins(std::int32_t block, const SparseRow& row, float* sums) const;
+  void ask_early(std::int32_t block, const SparseRow& row) const;
+  static std::uint64_t hash(std::int32_t feature) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(feature)) * 0x9E3779B97F4A7C15u;
+  }
+
+  std::int64_t n_labels_, n_features_;
+  int n_trees_;
+  std::vector<Block> blocks_;  // those of the roots first
+  std::vector<Table> tables_;
+  LargeVector<Bucket> buckets_;
+  std::vector<std::int64_t> leaf_begin_;
+  std::vector<std::int32_t> leaf_label_;
+  std::vector<float> leaf_share_;  // divided by the number of trees
+  const NormalTable& normal_;
+};
+
+template <class Reached>
+void ForestScorer::for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room,
+                              const Reached& reached) const {
+  auto& stack = room.stack_;
+  stack.clear();
+  for (std::int32_t tree = n_trees_ - 1; tree >= 0; --tree) {
+    ask_early(tree, row);
+    stack.push_back({tree, 1.0f, true});
+  }
+  while (!stack.empty()) {
+    const ScoreRoom::Visit visit = stack.back();
+    stack.pop_back();
+    const Block& block = blocks_[static_cast<std::size_t>(visit.block)];
+    float sums[kLanes];
+    margins(visit.block, row, sums);
+    float probability[2 * kNodes + 1];  // 0 where the row does not come to
+    bool is_main[2 * kNodes + 1];
+    for (int i = 0; i < 2 * kNodes + 1; ++i) {
+      if (i == 0) {
+        probability[0] = visit.probability;
+        is_main[0] = visit.is_main;
+      } else {
+        const int above = (i - 1) / 2;
+        probability[i] = 0;
+        if (!(probability[above] > 0) || block.next[above] != kInside) continue;
+        // sums[above] has become the probability to go right by now.
+        const bool is_right = i % 2 == 0;
+        const float p = probability[above] * (is_right ? sums[above] : 1 - sums[above]);
+        is_main[i] = is_main[above] && is_right == (sums[above] >= 0.5f);
+        if (!(p > routing.smallest || is_main[i])) continue;
+        probability[i] = p;
+      }
+      const std::int32_t next = block.next[i];
+      if (next == kInside) {
+        sums[i] = probability_right(normal_, sums[i] - block.bias[i], routing.noise_scale * block.noise[i]);
+      } else if (next >= 0) {
+        ask_early(next, row);
+        stack.push_back({next, probability[i], is_main[i]});
+      } else {
+        reached(static_cast<std::int64_t>(-2 - next), probability[i]);
+      }
+    }
+  }
+}
+
+// Scores every row of X: the rows of `candidates` hold the logarithms of the probabilities.
+void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, const Routing& routing,
+                       int n_threads, struct GrowingCsr& candidates);
+
+// The probability of every leaf for every row, over the number of trees.
+void forest_leaves(const ForestScorer& forest, const CsrView& X, const Routing& routing, int n_threads,
+                   struct GrowingCsr& leaves);
+
+}  // namespace labelprism

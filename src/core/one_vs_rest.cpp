@@ -1,0 +1,307 @@
+#include "one_vs_rest.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "node_rows.hpp"
+#include "thread_pool.hpp"
+
+namespace labelprism {
+namespace {
+
+// Where the bias starts, and what it is drawn to: nearly all labels are wrong for an example. So negatives that share
+// nothing with the positives are right from the start and never moved, which halves the time.
+constexpr float kPriorBias = -1;
+constexpr float kShrinkGradient = 0.2f;
+constexpr float kInactive = std::numeric_limits<float>::max();
+constexpr std::int64_t kRowsPerTask = 256;
+constexpr std::int64_t kExamplesPerTask = 1 << 15;
+
+// A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
+struct Random {
+  std::uint64_t state;
+  std::uint32_t next() {
+    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
+  }
+  std::uint32_t below(std::uint32_t n) {
+    return static_cast<std::uint32_t>((static_cast<std::uint64_t>(next()) * n) >> 32);
+  }
+};
+
+struct Entry {
+  std::uint32_t feature;
+  float value;
+};
+
+struct Example {
+  std::uint32_t begin, end;  // its entries
+  float target;              // +1 or -1
+  float diagonal;            // 1 / (2 C_i), which the squared hinge adds to the diagonal of the dual
+  float curvature;           // |x|^2 + 1 + diagonal
+  float alpha;
+};
+
+// The problem of one label, with features numbered anew so that all of it lies close together.
+struct LabelProblem {
+  std::vector<std::int32_t> place;  // the local number of a feature, or -1
+  std::vector<std::int32_t> features;
+  std::vector<Entry> entries;
+  std::vector<Example> examples;  // held-out ones last
+  std::vector<std::int32_t> rows;
+  std::vector<std::uint32_t> order;
+  std::vector<float> weights;
+  float bias = 0;
+  float cost_of_positive = 1, cost_of_negative = 1;
+  int max_passes = 0;
+  std::size_t n_seen = 0;  // examples that are not held out
+
+  void load(const CsrView& X, const LabelExamples& all, std::int64_t label, const std::uint8_t* held_out,
+            const OneVsRestSettings& settings) {
+    if (place.empty()) place.assign(static_cast<std::size_t>(X.n_columns), -1);
+    for (const std::int32_t feature : features) place[feature] = -1;
+    features.clear();
+    entries.clear();
+    examples.clear();
+    rows.clear();
+    const std::int64_t begin = all.indptr[label], end = all.indptr[label + 1];
+    const auto n_positives = std::count(all.positive.begin() + begin, all.positive.begin() + end, 1);
+    const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
+    cost_of_negative = settings.cost * (1 + rarity);
+    cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
+    max_passes = static_cast<int>(static_cast<float>(settings.passes) * (1 + rarity));
+    for (std::int64_t t = begin; t < end; ++t) {
+      if (!held_out || !held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
+    }
+    n_seen = examples.size();
+    if (held_out) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        if (held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
+      }
+    }
+    weights.assign(features.size(), 0.0f);
+    bias = kPriorBias;
+  }
+
+  void append(const CsrView& X, std::int32_t row, bool positive) {
+    Example example{};
+    example.begin = static_cast<std::uint32_t>(entries.size());
+    float square = 0;
+    for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
+      std::int32_t& local = place[X.indices[t]];
+      if (local < 0) {
+        local = static_cast<std::int32_t>(features.size());
+        features.push_back(X.indices[t]);
+      }
+      entries.push_back({static_cast<std::uint32_t>(local), X.data[t]});
+      square += X.data[t] * X.data[t];
+    }
+    example.end = static_cast<std::uint32_t>(entries.size());
+    example.target = positive ? 1.0f : -1.0f;
+    example.diagonal = 0.5f / (positive ? cost_of_positive : cost_of_negative);
+    example.curvature = square + 1 + example.diagonal;
+    examples.push_back(example);
+    rows.push_back(row);
+  }
+
+  float margin(const Example& example) const {
+    float sum = bias;
+    for (std::uint32_t t = example.begin; t < example.end; ++t) {
+      sum += weights[entries[t].feature] * entries[t].value;
+    }
+    return sum;
+  }
+
+  void move(Example& example, float alpha) {
+    const float step = (alpha - example.alpha) * example.target;
+    example.alpha = alpha;
+    for (std::uint32_t t = example.begin; t < example.end; ++t) {
+      weights[entries[t].feature] += step * entries[t].value;
+    }
+    bias += step;
+  }
+
+  // One step for an example; returns its projected gradient, or `kInactive` if it rests at 0, far from mattering.
+  float improve(Example& example) {
+    const float gradient = example.target * margin(example) - 1 + example.alpha * example.diagonal;
+    if (example.alpha == 0 && gradient >= 0) return gradient > kShrinkGradient ? kInactive : 0.0f;
+    move(example, std::max(example.alpha - gradient / example.curvature, 0.0f));
+    return gradient;
+  }
+
+  // Dual coordinate descent over the examples in `order`, from the present solution, for at most `passes` passes, whose
+  // number is returned. Examples that rest at 0 leave the order; the caller may look at them again.
+  int descend(float tolerance, int passes, Random& random) {
+    for (int pass = 0; pass < passes; ++pass) {
+      float highest = 0, lowest = 0;
+      std::size_t kept = 0;
+      for (std::size_t s = 0; s < order.size(); ++s) {
+        if (pass > 0) std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
+        const float projected = improve(examples[order[s]]);
+        if (projected == kInactive) continue;
+        highest = std::max(highest, projected);
+        lowest = std::min(lowest, projected);
+        std::swap(order[kept++], order[s]);
+      }
+      order.resize(kept);
+      if (highest - lowest <= tolerance) return pass + 1;
+    }
+    return passes;
+  }
+
+  // From the start: positives first, so that most negatives are never moved.
+  void solve_seen(float tolerance, Random& random) {
+    order.clear();
+    for (std::uint32_t i = 0; i < n_seen; ++i) {
+      if (examples[i].target > 0) order.push_back(i);
+    }
+    const std::size_t n_positives = order.size();
+    for (std::uint32_t i = 0; i < n_seen; ++i) {
+      if (examples[i].target < 0) order.push_back(i);
+    }
+    for (std::size_t s = n_positives; s + 1 < order.size(); ++s) {
+      std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
+    }
+    descend(tolerance, max_passes, random);
+    // Examples that left the order too early come back, until a pass over all of them finds nothing to do.
+    for (int used = 0, last = 0; used < max_passes && last != 1; used += last) {
+      order.resize(n_seen);
+      std::iota(order.begin(), order.end(), 0u);
+      last = descend(tolerance, max_passes - used, random);
+    }
+  }
+
+  // Goes on with the held-out examples and those that matter already.
+  void solve_all(float tolerance, Random& random) {
+    order.clear();
+    for (std::uint32_t i = 0; i < examples.size(); ++i) {
+      if (i >= n_seen || examples[i].alpha > 0) order.push_back(i);
+    }
+    descend(tolerance, max_passes, random);
+  }
+};
+
+void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
+  std::vector<std::uint32_t>& kept = problem.order;
+  kept.clear();
+  for (std::uint32_t j = 0; j < problem.features.size(); ++j) {
+    if (std::fabs(problem.weights[j]) > drop) kept.push_back(j);
+  }
+  std::sort(kept.begin(), kept.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return problem.features[a] < problem.features[b]; });
+  for (const std::uint32_t j : kept) weights.push(problem.features[j], problem.weights[j]);
+  weights.end_row();
+}
+
+void fit_label(std::int64_t label, const OneVsRestSettings& settings, LabelProblem& problem, GrowingCsr& noted) {
+  const auto is_positive = [](const Example& example) { return example.target > 0; };
+  const auto first = problem.examples.begin(), seen_end = first + static_cast<std::ptrdiff_t>(problem.n_seen);
+  const bool starts = std::any_of(first, seen_end, is_positive);
+  const bool goes_on =
+      starts ? seen_end != problem.examples.end() : std::any_of(seen_end, problem.examples.end(), is_positive);
+  Random random{settings.seed ^ (static_cast<std::uint64_t>(label) * 0xD1342543DE82EF95u)};
+  if (starts) problem.solve_seen(settings.tolerance, random);
+  for (std::size_t i = problem.n_seen; i < problem.examples.size(); ++i) {
+    noted.push(problem.rows[i], problem.margin(problem.examples[i]));
+  }
+  noted.end_row();
+  if (goes_on) problem.solve_all(settings.tolerance, random);
+}
+
+// Ends of tasks of about equal work; by the problem alone, so that results do not depend on the number of threads.
+std::vector<std::int64_t> task_ends(const LabelExamples& examples) {
+  std::vector<std::int64_t> ends;
+  std::int64_t begin = 0;
+  for (std::int64_t label = 0; label < examples.n_labels; ++label) {
+    if (label + 1 == examples.n_labels || examples.indptr[label + 1] - begin >= kExamplesPerTask) {
+      ends.push_back(label + 1);
+      begin = examples.indptr[label + 1];
+    }
+  }
+  return ends;
+}
+
+}  // namespace
+
+LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y) {
+  LabelExamples examples;
+  examples.n_labels = Y.n_columns;
+  std::vector<std::int64_t>& indptr = examples.indptr;
+  indptr.assign(static_cast<std::size_t>(Y.n_columns) + 2, 0);
+  // Two merges of the sorted rows: the first counts, the second fills.
+  const auto merge = [&](const auto& visit) {
+    for (std::int64_t row = 0; row < Y.n_rows; ++row) {
+      std::int64_t s = candidates.indptr[row], t = Y.indptr[row];
+      const std::int64_t s_end = candidates.indptr[row + 1], t_end = Y.indptr[row + 1];
+      while (s < s_end || t < t_end) {
+        const bool own = t < t_end && (s == s_end || Y.indices[t] <= candidates.indices[s]);
+        const std::int32_t label = own ? Y.indices[t] : candidates.indices[s];
+        visit(row, label, own);
+        while (s < s_end && candidates.indices[s] == label) ++s;
+        while (t < t_end && Y.indices[t] == label) ++t;
+      }
+    }
+  };
+  merge([&](std::int64_t, std::int32_t label, bool) { ++indptr[label + 2]; });
+  for (std::size_t i = 2; i < indptr.size(); ++i) indptr[i] += indptr[i - 1];
+  examples.rows.resize(static_cast<std::size_t>(indptr.back()));
+  examples.positive.resize(examples.rows.size());
+  merge([&](std::int64_t row, std::int32_t label, bool own) {
+    const std::int64_t at = indptr[label + 1]++;
+    examples.rows[at] = static_cast<std::int32_t>(row);
+    examples.positive[at] = own;
+  });
+  indptr.pop_back();
+  return examples;
+}
+
+void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
+                     const OneVsRestSettings& settings, int n_threads, OneVsRestModel& model) {
+  const std::vector<std::int64_t> ends = task_ends(examples);
+  std::vector<GrowingCsr> weights(ends.size()), noted(ends.size());
+  model.bias.assign(static_cast<std::size_t>(examples.n_labels), 0.0f);
+  Lender<LabelProblem> problems;
+  parallel_for(static_cast<std::int64_t>(ends.size()), n_threads, [&](std::int64_t task) {
+    problems.lend([&](LabelProblem& problem) {
+      for (std::int64_t label = task == 0 ? 0 : ends[task - 1]; label < ends[task]; ++label) {
+        problem.load(X, examples, label, held_out, settings);
+        fit_label(label, settings, problem, noted[task]);
+        write_weights(problem, settings.drop, weights[task]);
+        model.bias[label] = problem.bias;
+      }
+    });
+  });
+  model.weights.join(weights);
+  model.held_out.join(noted);
+}
+
+void candidate_scores(const CsrView& X, const CsrView& weights, const float* bias, const CsrView& candidates,
+                      int n_threads, float* scores) {
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> sums(static_cast<std::size_t>(weights.n_columns), 0.0f);
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
+        const std::int32_t feature = X.indices[t];
+        for (std::int64_t s = weights.indptr[feature]; s < weights.indptr[feature + 1]; ++s) {
+          sums[weights.indices[s]] += X.data[t] * weights.data[s];
+        }
+      }
+      for (std::int64_t t = candidates.indptr[row]; t < candidates.indptr[row + 1]; ++t) {
+        scores[t] = sums[candidates.indices[t]] + bias[candidates.indices[t]];
+      }
+      for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
+        const std::int32_t feature = X.indices[t];
+        for (std::int64_t s = weights.indptr[feature]; s < weights.indptr[feature + 1]; ++s) {
+          sums[weights.indices[s]] = 0;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace labelprism

@@ -1,0 +1,54 @@
+// A linear classifier for every label, trained on the examples that have the label among their candidates.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "csr.hpp"
+#include "growing_csr.hpp"
+
+namespace labelprism {
+
+// The examples of every label, one label after the other.
+struct LabelExamples {
+  std::int64_t n_labels;
+  std::vector<std::int64_t> indptr;    // n_labels + 1
+  std::vector<std::int32_t> rows;      // ascending within a label
+  std::vector<std::uint8_t> positive;  // whether the example has the label
+};
+
+// Turns candidates by row into examples by label; an example's own labels count as candidates.
+// The columns of both matrices ascend within a row.
+LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y);
+
+// A label of few examples is a small and nearly separable problem, where errors should cost more and a few more passes
+// cost nothing. Its rarity r is `rare_examples` / positives.
+struct OneVsRestSettings {
+  float cost;             // C of the support vector machine, times 1 + r,
+  float positive_weight;  // and for positives again times 1 + positive_weight r
+  float rare_examples;
+  float tolerance;  // stop when the projected gradients differ by less,
+  int passes;       // or after so many passes over the examples, times 1 + r
+  float drop;       // weights of smaller size are dropped
+  std::uint64_t seed;
+};
+
+struct OneVsRestModel {
+  GrowingCsr weights;       // n_labels x n_features
+  std::vector<float> bias;  // n_labels
+  // The margins of the held-out examples, by a model that has not seen them: CSR by label.
+  GrowingCsr held_out;
+};
+
+// min over w, b of (|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual
+// coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins
+// were noted, and the solver goes on from where it was. Labels without a positive get no weights and a bias of -1.
+void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
+                     const OneVsRestSettings& settings, int n_threads, OneVsRestModel& model);
+
+// The scores w_l.x + b_l of the stored entries of `candidates`, which has the rows of X; `weights` is n_features x
+// n_labels: feature by feature.
+void candidate_scores(const CsrView& X, const CsrView& weights, const float* bias, const CsrView& candidates,
+                      int n_threads, float* scores);
+
+}  // namespace labelprism

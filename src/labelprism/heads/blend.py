@@ -1,0 +1,188 @@
+"""The blend: one score from what the experts say of a candidate, learned on rows that none of them has seen.
+
+``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label)``
+
+The weights make the true labels likely under a softmax over the candidates of each held-out row. The last term matters
+when training rows and later rows differ in how rare their labels are: without it the other weights would have to speak
+for the label's frequency too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from labelprism import _core
+from labelprism._arrays import Int32, Int64
+
+Float64 = npt.NDArray[np.float64]
+
+NOT_REACHED = float(np.log(1e-4))
+"""log p_F of labels that the forest does not offer."""
+
+_LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
+_ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
+_ROUNDS = 4  # of expectation and maximisation, with one Newton step each
+
+
+class BlendWeights(NamedTuple):
+    """The weights of the three experts and of the label's frequency."""
+
+    head: float = 1.0
+    forest: float = 0.4
+    centroid: float = 6.0
+    frequency: float = 0.1
+
+
+DEFAULT_BLEND = BlendWeights()
+"""What is used where there are too few held-out rows to learn from; learned weights are drawn towards it."""
+
+
+def log_head(margin: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return log p_H for margins of the head: p_H = exp(-max(0, 1 - margin)^2)."""
+    return np.maximum(-np.square(np.maximum(0.0, 1.0 - margin)), _LOWEST_LOG_HEAD)
+
+
+def learn_blend(
+    indptr: Int64,
+    features: Float64,
+    is_true: npt.NDArray[np.bool_],
+    n_true: npt.NDArray[Any] | None = None,
+    importance: Float64 | None = None,
+) -> BlendWeights:
+    """Learn the blend on held-out rows.
+
+    Two likelihoods are maximised: that of all true labels of a row under a softmax over its candidates, and that of
+    any of them, which cares for the first ranks. They differ where rows have several labels; of their solutions and
+    the way between them the one of the best nDCG@5, or PSP@5 with `importance`, is taken.
+
+    Parameters
+    ----------
+    indptr : int64 array of shape (n + 1,)
+        Where the candidates of each row begin.
+    features : float64 array of shape (m, 4)
+        log p_H, log p_F, the cosine and the log of 1 + the label's examples, for all candidates of all rows.
+    is_true : bool array of shape (m,)
+        Whether the row has the label.
+    n_true : int array of shape (n,), optional
+        How many labels each row has, candidates or not; those among the candidates when left out.
+    importance : float64 array of shape (m,), optional
+        How much it matters to rank the label high where it is true: the inverse propensities, for instance.
+    """
+    n = len(indptr) - 1
+    row = np.repeat(np.arange(n), np.diff(indptr))
+    weight = is_true.astype(np.float64) if importance is None else is_true * importance
+    mass = np.bincount(row, weight, n)
+    kept = mass[row] > 0  # rows without a true candidate teach nothing
+    if not kept.any():
+        return DEFAULT_BLEND
+    teaches = mass > 0
+    # Each row counts the same; with importance each true label does as its own says.
+    share = weight[kept] / (mass[row[kept]] if importance is None else mass.sum() / teaches.sum())
+    problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
+    all_labels = problem.maximise(np.array(DEFAULT_BLEND), rounds=1)
+    if np.bincount(row[kept], is_true[kept]).max() <= 1:
+        return BlendWeights(*map(float, all_labels))
+    any_label = problem.maximise(all_labels, rounds=_ROUNDS)
+    ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
+    ways = [all_labels + step * (any_label - all_labels) for step in (0.0, 0.5, 1.0)]
+    gains = [_gain(indptr, features @ way, weight, ideal, importance is None) for way in ways]
+    return BlendWeights(*map(float, ways[int(np.argmax(gains))]))
+
+
+def _gain(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> float:
+    """Return the sum over rows of nDCG@5, or of the weights of the true labels among the first five."""
+    entries = np.arange(len(score), dtype=np.int32)
+    best, _ = _core.top_k_csr(np.ascontiguousarray(indptr, np.int64), entries, score.astype(np.float32), 5)
+    found = np.append(weight, 0.0)[best]  # -1, where there are fewer than five, is the 0 at the end
+    if not is_ndcg:
+        return float(found.sum())
+    discount = 1 / np.log2(np.arange(2, 7))
+    most = np.concatenate([[1.0], np.cumsum(discount)])[np.minimum(ideal, 5).astype(np.intp)]
+    return float(((found @ discount) / most).sum())
+
+
+class _Softmax:
+    """Likelihoods of true candidates under the softmax of weighted features, less a penalty for leaving the default.
+
+    Parameters
+    ----------
+    features : float64 array of shape (m, 4)
+    share : float64 array of shape (m,)
+        How much each candidate counts as the true one of its row; 0 for wrong ones.
+    starts : int64 array of shape (n,)
+        Where each row begins.
+    """
+
+    def __init__(self, features: Float64, share: Float64, starts: npt.NDArray[np.int64]) -> None:
+        self.features, self.share, self.starts = features, share, starts
+        self.lengths = np.diff(np.append(starts, len(share)))
+        self.default = np.array(DEFAULT_BLEND)
+        # One row of doubt in units of each default keeps the problem well-posed when an expert says nothing.
+        self.penalty = np.diag(1.0 / np.square(np.maximum(np.abs(self.default), 0.1)))
+
+    def maximise(self, w: Float64, rounds: int) -> Float64:
+        """Maximise from w the likelihood of all true labels or, by several rounds of EM, of any of them."""
+        if rounds == 1:
+            return self._newton(w, self.share, _ITERATIONS)
+        for _ in range(rounds):
+            w = self._newton(w, self._shared_by_belief(w), 1)
+        return w
+
+    def _shared_by_belief(self, w: Float64) -> Float64:
+        """Return each row's share given to its true candidates by their probabilities: the step E of EM."""
+        belief = self.probabilities(w)[0] * self.share + 1e-300 * (self.share > 0)
+        totals = np.add.reduceat(self.share, self.starts) / np.add.reduceat(belief, self.starts)
+        return np.asarray(belief * np.repeat(totals, self.lengths))
+
+    def probabilities(self, w: Float64) -> tuple[Float64, Float64]:
+        """Return the probability of each candidate in its row, and its logarithm."""
+        score = self.features @ w
+        score -= np.repeat(np.maximum.reduceat(score, self.starts), self.lengths)
+        p = np.exp(score)
+        total = np.add.reduceat(p, self.starts)
+        return p / np.repeat(total, self.lengths), score - np.repeat(np.log(total), self.lengths)
+
+    def _value(self, w: Float64, share: Float64) -> tuple[float, Float64]:
+        p, log_p = self.probabilities(w)
+        return float(share @ log_p - 0.5 * (w - self.default) @ self.penalty @ (w - self.default)), p
+
+    def _newton(self, w: Float64, share: Float64, iterations: int) -> Float64:
+        """Maximise the sum of share * log p by Newton steps, halved while they lead down."""
+        mass = np.add.reduceat(share, self.starts)
+        value, p = self._value(w, share)
+        for _ in range(iterations):
+            weighted = self.features * (p * np.repeat(mass, self.lengths))[:, None]
+            expected = np.add.reduceat(self.features * p[:, None], self.starts, axis=0)
+            gradient = self.features.T @ share - weighted.sum(0) - self.penalty @ (w - self.default)
+            curvature = self.features.T @ weighted - expected.T @ (expected * mass[:, None]) + self.penalty
+            step = np.linalg.solve(curvature, gradient)
+            for _ in range(_HALVINGS):
+                new_value, new_p = self._value(w + step, share)
+                if new_value >= value:
+                    break
+                step = step / 2
+            else:
+                return w
+            gained = new_value - value
+            w, value, p = w + step, new_value, new_p
+            if gained < 1e-6 * abs(value):
+                break
+        return w
+
+
+def is_true_label(indptr: Int64, labels: Int32, Y: Any) -> npt.NDArray[np.bool_]:
+    """Tell for each candidate whether its row has the label.
+
+    Parameters
+    ----------
+    indptr, labels : arrays of shapes (n + 1,) and (m,)
+        The candidates of each row.
+    Y : csr_array of shape (n, c), sorted
+    """
+    c = np.int64(Y.shape[1])
+    true = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * c + Y.indices
+    asked = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)) * c + labels
+    return np.asarray(np.append(true, -1)[np.searchsorted(true, asked)] == asked)

@@ -1,0 +1,164 @@
+"""`OneVsRestHead`: a linear classifier for every label, trained on the examples that have it among their candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from labelprism import _core
+from labelprism._arrays import MAX_COLUMNS, Float32, as_csr, as_label_matrix, check_whole, csr_parts
+from labelprism._threads import thread_count
+
+
+class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
+    """One support vector machine a label, against the candidates that look like it.
+
+    Minimises ``(|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2`` label by label, by dual coordinate
+    descent; the sum runs over the examples that have the label or have it among their candidates. The bias is drawn to
+    -1, because nearly all labels are wrong for an example: negatives that share nothing with the positives are right
+    from the start, and the solver never moves them.
+
+    A label of few examples is a small and nearly separable problem. With r = `rare_examples` / positives, its errors
+    cost 1 + r times as much, those of positives again 1 + `positive_weight` r times, and there are 1 + r times the
+    passes.
+
+    Parameters
+    ----------
+    cost : float, default=0.5
+        C, the weight of errors against that of the norm.
+    positive_weight : float, default=1.5
+        See above.
+    rare_examples : float, default=20.0
+        See above; with 0 all labels and all examples are treated alike.
+    tolerance : float, default=0.3
+        The solver stops when the projected gradients of all examples differ by less.
+    passes : int, default=5
+        Or after so many passes over the examples.
+    drop : float, default=0.1
+        Weights of smaller size are dropped.
+    n_jobs : int, optional
+        Threads, as in scikit-learn. The result does not depend on it.
+    random_state : int, RandomState or None
+        Seed of the order in which examples are taken.
+
+    Attributes
+    ----------
+    weights_ : csr_array of shape (c, d), float32
+    bias_ : float32 array of shape (c,)
+        Labels without a positive have no weights and a bias of -1.
+    held_out_margins_ : csr_array of shape (n, c), float32
+        The margins of held-out rows for their candidates and labels, by classifiers that had not seen them.
+    """
+
+    weights_: sp.csr_array
+    bias_: Float32
+    held_out_margins_: sp.csr_array
+
+    def __init__(
+        self,
+        cost: float = 0.5,
+        positive_weight: float = 1.5,
+        *,
+        rare_examples: float = 20.0,
+        tolerance: float = 0.3,
+        passes: int = 5,
+        drop: float = 0.1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.cost = cost
+        self.positive_weight = positive_weight
+        self.rare_examples = rare_examples
+        self.tolerance = tolerance
+        self.passes = passes
+        self.drop = drop
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, Y: Any, candidates: sp.csr_array, held_out: npt.NDArray[np.bool_] | None = None
+    ) -> OneVsRestHead:
+        """Train the classifiers.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+            Rows should have a norm of about 1.
+        Y : sparse matrix or array of shape (n, c)
+        candidates : csr_array of shape (n, c)
+            Stored entries are the candidates of a row; its labels are added.
+        held_out : bool array of shape (n,), optional
+            Rows whose margins are wanted from classifiers that have not seen them: `held_out_margins_`. They are
+            learned from afterwards; the solver goes on from where it was.
+        """
+        self._check_parameters()
+        X, Y = as_csr(X), as_label_matrix(Y)
+        if not X.shape[0] == Y.shape[0] == candidates.shape[0] or Y.shape[1] != candidates.shape[1]:
+            raise ValueError(
+                f"X, Y and candidates must have the same rows, Y and candidates the same labels; their shapes are "
+                f"{X.shape}, {Y.shape} and {candidates.shape}"
+            )
+        if not candidates.has_sorted_indices:
+            candidates = candidates.sorted_indices()
+        held = np.zeros(0, np.uint8) if held_out is None else np.ascontiguousarray(held_out, np.uint8)
+        if held_out is not None and held.shape != (X.shape[0],):
+            raise ValueError(f"held_out must have a flag for each of the {X.shape[0]} rows, got shape {held.shape}")
+        self._fit(X, Y, np.asarray(candidates.indptr, np.int64), candidates.indices.astype(np.int32, copy=False), held)
+        return self
+
+    def _fit(self, X: sp.csr_array, Y: sp.csr_array, indptr: Any, labels: Any, held: Any) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        settings = _core.OneVsRestSettings(
+            *(self.cost, self.positive_weight, self.rare_examples, self.tolerance, self.passes, self.drop, seed)
+        )
+        own = csr_parts(Y)
+        weights, self.bias_, margins = _core.fit_one_vs_rest(
+            *(*csr_parts(X), X.shape[1], own.indptr, own.indices, Y.shape[1]),
+            *(indptr, labels, held, settings, thread_count(self.n_jobs)),
+        )
+        self.weights_ = sp.csr_array((weights[2], weights[1], weights[0]), shape=(Y.shape[1], X.shape[1]))
+        by_label = sp.csr_array((margins[2], margins[1], margins[0]), shape=(Y.shape[1], X.shape[0]))
+        self.held_out_margins_ = sp.csr_array(by_label.T.tocsr())
+
+    def scores(self, X: Any, candidates: sp.csr_array) -> sp.csr_array:
+        """Return the margins of the candidates of every row.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        candidates : csr_array of shape (n, c)
+            Stored entries are the candidates.
+
+        Returns
+        -------
+        csr_array of shape (n, c), float32
+            With the entries of `candidates`; one may be 0.
+        """
+        check_is_fitted(self, "weights_")
+        X = as_csr(X)
+        c, d = self.weights_.shape
+        if X.shape[1] != d or candidates.shape != (X.shape[0], c):
+            raise ValueError(
+                f"X must have {d} features and candidates {c} labels and the rows of X; their shapes are {X.shape} "
+                f"and {candidates.shape}"
+            )
+        by_feature = sp.csr_array(self.weights_.T.tocsr())
+        indptr = np.ascontiguousarray(candidates.indptr, np.int64)
+        labels = np.ascontiguousarray(candidates.indices, np.int32)
+        found = _core.candidate_scores(
+            *(*csr_parts(X), d, *csr_parts(by_feature), self.bias_, indptr, labels, thread_count(self.n_jobs))
+        )
+        return sp.csr_array((found, labels, indptr), shape=candidates.shape)
+
+    def _check_parameters(self) -> None:
+        check_whole("passes", self.passes, 1, MAX_COLUMNS)
+        for name, low in (("cost", 1e-9), ("positive_weight", 0), ("rare_examples", 0), ("tolerance", 0), ("drop", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not low <= value < np.inf:
+                raise ValueError(f"{name} must be a number of at least {low}, got {value!r}")

@@ -1,0 +1,176 @@
+"""The one-vs-rest head: against its twin and scikit-learn, the same for every n_jobs, and awkward input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.svm import LinearSVC
+
+from labelprism import _reference
+from labelprism.heads import OneVsRestHead
+
+EXACT: dict[str, Any] = {"tolerance": 1e-5, "passes": 5000, "drop": 0.0, "random_state": 0}
+
+
+def problem(n: int = 60, d: int = 12, c: int = 5, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
+    """Rows of norm 1 whose labels depend on their features, and candidates: each label with probability 0.6."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n, d), density=0.4, rng=rng, dtype=np.float64).toarray()
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+    Y = X @ rng.standard_normal((d, c)) + 0.3 * rng.standard_normal((n, c)) > 0.4
+    candidates = rng.random((n, c)) < 0.6
+    return tuple(sp.csr_array(m.astype(np.float32)) for m in (X, Y, candidates))  # type: ignore[return-value]
+
+
+def same(one: OneVsRestHead, other: OneVsRestHead) -> bool:
+    pairs = [(h.weights_.data, h.weights_.indices, h.bias_, h.held_out_margins_.data) for h in (one, other)]
+    return all(np.array_equal(a, b) for a, b in zip(*pairs, strict=True))
+
+
+# ---------------------------------------------------------------------------------------------------------- the solver
+
+
+@pytest.mark.parametrize("rare_examples", [0.0, 20.0])
+def test_weights_are_those_of_the_twin(rare_examples: float) -> None:
+    X, Y, candidates = problem()
+    head = OneVsRestHead(0.7, 2.0, rare_examples=rare_examples, **EXACT).fit(X, Y, candidates)
+    for label in range(Y.shape[1]):
+        rows = np.flatnonzero((Y + candidates).toarray()[:, label])
+        target = np.where(Y.toarray()[rows, label] > 0, 1, -1)
+        cost = _reference.one_vs_rest_costs(target, 0.7, 2.0, rare_examples)
+        weight, bias = _reference.one_vs_rest_label(X.toarray()[rows], target, cost)
+        np.testing.assert_allclose(head.weights_.toarray()[label], weight, atol=2e-3)
+        assert head.bias_[label] == pytest.approx(bias, abs=2e-3)
+
+
+def test_agrees_with_linear_svc_where_the_bias_is_a_feature() -> None:
+    X, Y, _ = problem(80)
+    everything = sp.csr_array(np.ones(Y.shape, np.float32))
+    # scikit-learn draws the bias to 0 and we to -1: a large bias of a feature of its own makes both free.
+    wide = sp.csr_array(sp.hstack([X, sp.csr_array(np.full((80, 1), 30.0))]).astype(np.float32))
+    head = OneVsRestHead(1.0, 0.0, rare_examples=0.0, **EXACT).fit(wide, Y, everything)
+    margins = head.scores(wide, everything).toarray()
+    for label in range(Y.shape[1]):
+        svc = LinearSVC(C=1.0, loss="squared_hinge", dual=True, tol=1e-6, max_iter=200_000, fit_intercept=False)
+        expected = svc.fit(wide.toarray(), Y.toarray()[:, label] > 0).decision_function(wide.toarray())
+        np.testing.assert_allclose(margins[:, label], expected, atol=2e-2)
+
+
+def test_held_out_margins_come_from_a_head_that_has_not_seen_the_rows() -> None:
+    X, Y, candidates = problem(80)
+    held_out = np.arange(80) >= 60
+    head = OneVsRestHead(**EXACT).fit(X, Y, candidates, held_out)
+    without = OneVsRestHead(**EXACT).fit(X[:60], Y[:60], candidates[:60])
+    pairs = sp.csr_array((Y + candidates)[60:])
+    expected = without.scores(X[60:], pairs).toarray()
+    # Costs depend on the number of positives, held-out ones included, so the two heads differ a little.
+    np.testing.assert_allclose(head.held_out_margins_[60:].toarray(), expected, atol=0.3)
+    assert head.held_out_margins_[:60].nnz == 0
+    both = OneVsRestHead(**EXACT).fit(X, Y, candidates)
+    np.testing.assert_allclose(head.weights_.toarray(), both.weights_.toarray(), atol=0.2)
+
+
+def test_small_weights_are_dropped() -> None:
+    X, Y, candidates = problem()
+    full = OneVsRestHead(drop=0.0, random_state=0).fit(X, Y, candidates).weights_
+    cut = OneVsRestHead(drop=0.5, random_state=0).fit(X, Y, candidates).weights_
+    assert 0 < cut.nnz < full.nnz
+    assert (np.abs(cut.data) > 0.5).all()
+    np.testing.assert_array_equal(cut.toarray(), np.where(np.abs(full.toarray()) > 0.5, full.toarray(), 0))
+
+
+def test_scores_are_products() -> None:
+    X, Y, candidates = problem()
+    head = OneVsRestHead(random_state=0).fit(X, Y, candidates)
+    found = head.scores(X, candidates)
+    expected = (X @ head.weights_.T).toarray() + head.bias_
+    np.testing.assert_allclose(found.toarray(), np.where(candidates.toarray() > 0, expected, 0), atol=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------------------- determinism
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, 7])
+def test_threads_change_nothing(n_jobs: int) -> None:
+    X, Y, candidates = problem(400, 30, 200, seed=1)
+    held_out = np.arange(400) % 10 == 0
+    one = OneVsRestHead(n_jobs=1, random_state=5).fit(X, Y, candidates, held_out)
+    assert same(one, OneVsRestHead(n_jobs=n_jobs, random_state=5).fit(X, Y, candidates, held_out))
+
+
+# -------------------------------------------------------------------------------------------------------- awkward input
+
+
+def test_label_without_positives_has_a_bias_alone() -> None:
+    X, Y, candidates = problem()
+    Y = sp.csr_array(Y.toarray() * np.array([0, 1, 1, 1, 1], np.float32))
+    head = OneVsRestHead(random_state=0).fit(X, Y, candidates)
+    assert head.weights_[[0]].nnz == 0
+    assert head.bias_[0] == -1
+
+
+def test_label_whose_positives_are_all_held_out() -> None:
+    X, Y, candidates = problem()
+    Y = sp.csr_array(Y.toarray() * (np.arange(60) < 10)[:, None].astype(np.float32))
+    head = OneVsRestHead(random_state=0).fit(X, Y, candidates, np.arange(60) < 10)
+    assert (head.held_out_margins_.data == -1).all()
+    assert head.weights_.nnz > 0
+
+
+def test_label_that_all_rows_have() -> None:
+    X, Y, candidates = problem()
+    head = OneVsRestHead(**EXACT).fit(X, sp.csr_array(np.ones(Y.shape, np.float32)), candidates)
+    everything = sp.csr_array(np.ones(Y.shape, np.float32))
+    assert head.scores(X, everything).data.min() > 0.5
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_few_empty_and_unlabelled_rows(n: int) -> None:
+    X = sp.csr_array((n, 4), dtype=np.float32)
+    Y = sp.csr_array((n, 2), dtype=np.float32)
+    head = OneVsRestHead(random_state=0).fit(X, Y, sp.csr_array((n, 2), dtype=np.float32))
+    assert head.weights_.shape == (2, 4)
+    assert head.weights_.nnz == 0
+    np.testing.assert_array_equal(head.bias_, [-1, -1])
+
+
+def test_no_candidates_leave_the_positives() -> None:
+    X, Y, candidates = problem()
+    head = OneVsRestHead(random_state=0).fit(X, Y, sp.csr_array(candidates.shape, dtype=np.float32))
+    assert head.scores(X, Y).data.mean() > 0
+
+
+def test_unsorted_candidates_are_sorted_first() -> None:
+    X, Y, candidates = problem()
+    mixed = candidates.copy()
+    for i in range(mixed.shape[0]):
+        mixed.indices[mixed.indptr[i] : mixed.indptr[i + 1]] = mixed.indices[mixed.indptr[i] : mixed.indptr[i + 1]][
+            ::-1
+        ]
+    mixed.has_sorted_indices = False
+    one, other = (OneVsRestHead(random_state=0).fit(X, Y, some) for some in (candidates, mixed))
+    assert same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"cost": 0}, "cost"), ({"passes": 0}, "passes"), ({"drop": -1}, "drop"), ({"tolerance": np.nan}, "tolerance")],
+)
+def test_bad_parameters_are_named(parameters: dict[str, Any], message: str) -> None:
+    X, Y, candidates = problem()
+    with pytest.raises(ValueError, match=message):
+        OneVsRestHead(**parameters).fit(X, Y, candidates)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    X, Y, candidates = problem()
+    with pytest.raises(ValueError, match="same rows"):
+        OneVsRestHead().fit(X[:10], Y, candidates)
+    with pytest.raises(ValueError, match="held_out"):
+        OneVsRestHead().fit(X, Y, candidates, np.zeros(3, bool))
+    head = OneVsRestHead().fit(X, Y, candidates)
+    with pytest.raises(ValueError, match="12 features"):
+        head.scores(X[:, :5], candidates)

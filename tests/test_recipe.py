@@ -1,0 +1,178 @@
+"""The default recipe: it learns, is the same for every n_jobs, for one row and many, saved and live; awkward input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelprism import _reference
+from labelprism.metrics import precision_at_k
+from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default, unit_rows
+
+
+def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
+    """One or two labels a row; each label has three features of its own, and there is noise."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(c, size=n), rng.integers(c, size=n)
+    Y = np.zeros((n, c), np.float32)
+    Y[np.arange(n), first] = 1
+    Y[np.arange(n), second] = rng.random(n) < 0.5
+    X = np.repeat(Y, 3, axis=1) * (rng.random((n, 3 * c)) < 0.7) * rng.uniform(0.5, 3, (n, 1))
+    X += (rng.random((n, 3 * c)) < 0.03) * 0.5
+    return sp.csr_array(X.astype(np.float32)), sp.csr_array(Y)
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]:
+    X, Y = planted(900)
+    return X[:600], Y[:600], X[600:], Y[600:]
+
+
+@pytest.fixture(scope="module")
+def model(data: Any) -> DefaultRecipe:
+    return fit_default(*data[:2])
+
+
+def test_learns(data: Any, model: DefaultRecipe) -> None:
+    labels, scores = model.predict_topk(data[2], 5)
+    assert labels.shape == scores.shape == (300, 5)
+    assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
+    assert precision_at_k(data[3], labels, 1) > 0.9
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_threads_change_nothing(data: Any, model: DefaultRecipe, n_jobs: int) -> None:
+    other = fit_default(*data[:2], n_jobs=n_jobs)
+    for name, array in model.arrays().items():
+        np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
+    for a, b in zip(model.predict_topk(data[2], 7), other.predict_topk(data[2], 7, n_jobs=n_jobs), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("k", [1, 5, 100])
+def test_one_row_is_as_many(data: Any, model: DefaultRecipe, k: int) -> None:
+    labels, scores = model.predict_topk(data[2], k)
+    for i in range(40):
+        for row in (data[2][i : i + 1], sp.csr_matrix(data[2][i : i + 1]), data[2][i : i + 1].toarray()):
+            one, score = model.predict_topk(row, k)
+            np.testing.assert_array_equal(one[0], labels[i])
+            np.testing.assert_array_equal(score[0], scores[i])
+
+
+def test_saved_arrays_predict_the_same_to_the_bit(data: Any, model: DefaultRecipe) -> None:
+    again = DefaultRecipe.from_arrays(model.arrays(), json.loads(json.dumps(model.meta())))
+    for a, b in zip(model.predict_topk(data[2], 9), again.predict_topk(data[2], 9), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
+    for name, change in (
+        ("head_columns", lambda a: a + 30_000),
+        ("head_lengths", lambda a: a * 2),
+        ("centroids_values", lambda a: a[:-1]),
+        ("head_bias", lambda a: a[:-1]),
+        ("label_counts", lambda a: a[:-1]),
+    ):
+        arrays = model.arrays()
+        arrays[name] = change(arrays[name])
+        with pytest.raises(ValueError, match=r"damaged|for every label"):
+            DefaultRecipe.from_arrays(arrays, model.meta())
+
+
+def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
+    X = unit_rows(data[2])
+    log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
+    centre, head = model.centroids_.toarray(), model.head_.toarray()
+    labels, scores = model.predict_topk(data[2], 30)
+    blend = model.blend_
+    prior = blend.frequency * np.log1p(model.label_counts_)
+    for i in range(20):
+        part = slice(log_forest.indptr[i], log_forest.indptr[i + 1])
+        reached = np.log(np.exp(log_forest.data[part]) + 1e-4)
+        found = dict(zip(log_forest.indices[part].tolist(), reached.tolist(), strict=True))
+        x = X[[i]].toarray()[0]
+        near = [label for label in labels[i] if label >= 0 and label not in found]
+        assert len(near) <= model.settings.centroid_candidates
+        expected = _reference.blended_row(
+            x, found, near, centre, head, model.bias_, prior, (blend.head, blend.forest, blend.centroid)
+        )
+        got = {int(label): float(score) for label, score in zip(labels[i], scores[i], strict=True) if label >= 0}
+        assert got == pytest.approx({k: v for k, v in expected.items() if k in got}, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        RecipeSettings(use_head=False),
+        RecipeSettings(centroid_candidates=0),
+        RecipeSettings(use_learned_blend=False),
+        RecipeSettings(unit_rows=False),
+        RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
+    ],
+)
+def test_every_step_can_be_left_out(data: Any, settings: RecipeSettings) -> None:
+    labels, _ = fit_default(*data[:2], preset=settings).predict_topk(data[2], 1)
+    assert precision_at_k(data[3], labels, 1) > 0.8
+
+
+def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
+    labels, _ = model.predict_topk(data[2], 3)
+    longer, _ = model.predict_topk(sp.csr_array(data[2] * np.float32(8)), 3)
+    np.testing.assert_array_equal(labels, longer)
+
+
+@pytest.mark.parametrize("objective", ["precision", "propensity"])
+@pytest.mark.parametrize("preset", ["default", "fast"])
+def test_presets_and_objectives(data: Any, preset: str, objective: Any) -> None:
+    model = fit_default(*data[:2], preset=preset, objective=objective)
+    assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
+
+
+# -------------------------------------------------------------------------------------------------------- awkward input
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 30])
+def test_few_rows(n: int) -> None:
+    X, Y = planted(n, c=4)
+    labels, scores = fit_default(X, Y).predict_topk(X, 6)
+    assert labels.shape == (n, 6)
+    assert (labels < 4).all()
+    assert ((labels == -1) == (scores == -np.inf)).all()
+
+
+def test_empty_rows_and_rows_without_labels() -> None:
+    X, Y = planted(100)
+    X, Y = X.toarray(), Y.toarray()
+    X[::5] = 0
+    Y[::7] = 0
+    model = fit_default(X, Y)
+    labels, scores = model.predict_topk(sp.csr_array((2, X.shape[1]), dtype=np.float32), 3)
+    assert labels.shape == (2, 3)
+    assert not np.isnan(scores).any()
+
+
+def test_no_labels_at_all() -> None:
+    labels, _ = fit_default(planted(40)[0], sp.csr_array((40, 3), dtype=np.float32)).predict_topk(planted(5)[0], 2)
+    assert (labels == -1).all()
+
+
+def test_bad_input_is_named(data: Any, model: DefaultRecipe) -> None:
+    with pytest.raises(ValueError, match="preset"):
+        fit_default(*data[:2], preset="quick")
+    with pytest.raises(ValueError, match="objective"):
+        fit_default(*data[:2], objective="recall")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="same rows"):
+        fit_default(data[0][:5], data[1])
+    with pytest.raises(ValueError, match="features"):
+        model.predict_topk(data[2][:, :7], 3)
+    row = data[2][:1].copy()
+    row.data[0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict_topk(row, 3)
+    with pytest.raises(ValueError, match="k must"):
+        model.predict_topk(data[2][:1], 0)
