@@ -43,3 +43,23 @@ class DataFormatError(ValueError):
 
 def _shorten(token: str, limit: int = 60) -> str:
     return token if len(token) <= limit else token[: limit - 3] + "..."
+
+
+class ModelFormatError(ValueError):
+    """A model directory does not hold what it promises.
+
+    Parameters
+    ----------
+    message : str
+        What was wrong, what was expected and what to do.
+    path : path-like
+        The directory, or the file in it.
+    """
+
+    def __init__(self, message: str, path: str | PathLike[str]) -> None:
+        self.message = message
+        self.path = fspath(path)
+        super().__init__(message, path)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"

@@ -113,7 +113,7 @@ class LowRankHead(SGDHead):
         terms, trainer = self._terms(), self._trainer
         self.slot_bias_ = self._slot_bias()
         self.embedding_ = trainer.embedding()
-        if self._hash is None and self.task != "hash":  # fold the scale in: there is nothing else to do to features
+        if not self._is_hashed and self.task != "hash":  # fold the scale in: there is nothing else to do to features
             scale = self.scale_ if self.scale_.ndim == 2 else self.scale_[:, None]
             self.embedding_ = np.ascontiguousarray(
                 scale @ self.embedding_ if self.scale_.ndim == 2 else scale * self.embedding_, np.float32
@@ -147,7 +147,7 @@ class LowRankHead(SGDHead):
         """
         X = self._checked(X)
         n_threads = thread_count(self.n_jobs)
-        if self._hash is not None or self.task == "hash":
+        if self._is_hashed or self.task == "hash":
             X = self._crossed(self._prepared(X), leaves)
         if is_sparse(X):
             return _core.csr_times_block(*csr_parts(X), self.embedding_, n_threads)

@@ -108,7 +108,8 @@ class SGDHead(Head):
         if (X.shape[0], routes.table.shape[1]) != Y.shape:
             raise ValueError(f"Y has shape {Y.shape}, expected {(X.shape[0], routes.table.shape[1])}")
         self._set_table(X, routes)
-        self.__dict__.pop("_scorer", None)  # of an earlier fit
+        for name in ("_scorer", "_hash"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
         self._seed = int(rng.integers(2**31))
         self.loss_ = _loss_for(Y) if self.loss == "auto" else self.loss
@@ -150,10 +151,9 @@ class SGDHead(Head):
         kind = self.precondition
         if kind == "full" and is_sparse(X):
             raise ValueError("precondition='full' needs dense X; use 'diagonal'")
-        self._hash = None
-        if is_sparse(X) and self.n_hashed_features is not None:
-            self._hash = FeatureHash.draw(X.shape[1], self.n_hashed_features, self.n_hashes, self._seed)
-            X = self._hash.apply(X)
+        self._is_hashed = is_sparse(X) and self.n_hashed_features is not None
+        if self._is_hashed:
+            X = self._feature_hash().apply(X)
         if kind == "auto":
             kind = "full" if not is_sparse(X) and X.shape[1] <= LARGEST_FULL else "none"
         self.scale_ = scale_of(X, kind)
@@ -174,10 +174,17 @@ class SGDHead(Head):
 
     def _prepared(self, X: Any) -> Any:
         """Return X with its features hashed and rescaled, sparse wherever crossing may follow."""
-        if self._hash is not None:
-            X = self._hash.apply(X)
+        if self._is_hashed:
+            X = self._feature_hash().apply(X)
         X = scaled(X, self.scale_)
         return sp.csr_array(X) if self.task == "hash" and not is_sparse(X) else X
+
+    def _feature_hash(self) -> FeatureHash:
+        """Return the hash of the features, drawn again when it is first needed."""
+        if not hasattr(self, "_hash"):
+            assert self.n_hashed_features is not None
+            self._hash = FeatureHash.draw(self.n_features_in_, self.n_hashed_features, self.n_hashes, self._seed)
+        return self._hash
 
     def _crossed(self, rows: Any, leaves: Int32) -> Any:
         return crossed(rows, leaves, self._width, self._seed) if self.task == "hash" else rows
@@ -241,7 +248,8 @@ class SGDHead(Head):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_scorer", None)  # native, and made again when it is needed
+        for name in ("_scorer", "_hash"):  # made again when they are needed
+            state.pop(name, None)
         return state
 
 
