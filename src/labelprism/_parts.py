@@ -30,7 +30,7 @@ def packed(part: Any, prefix: str) -> tuple[dict[str, Any], Arrays]:
     prefix : str
     """
     name = type(part).__name__
-    if _KINDS.get(name) is not type(part):
+    if name not in _KINDS:
         raise ValueError(f"{name} cannot be saved; those that can are {', '.join(sorted(_KINDS))}. Pickle keeps others")
     values: dict[str, Any] = {}
     matrices: dict[str, list[int]] = {}
@@ -43,8 +43,9 @@ def packed(part: Any, prefix: str) -> tuple[dict[str, Any], Arrays]:
             values[key] = {"array": f"{prefix}_{key.strip('_')}"}
         elif isinstance(value, sp.csr_array):
             matrices[key] = list(value.shape)
-            for piece, array in zip(_PARTS_OF_CSR, csr_parts(value), strict=True):
-                arrays[f"{prefix}_{key.strip('_')}_{piece}"] = array
+            arrays |= {
+                f"{prefix}_{key.strip('_')}_{piece}": array for piece, array in csr_parts(value)._asdict().items()
+            }
         else:
             values[key] = value
     parameters = {

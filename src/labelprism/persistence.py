@@ -32,9 +32,7 @@ StrPath = str | os.PathLike[str]
 _ALWAYS_VERIFIED = 64 << 20  # bytes; larger models are hashed on load only when asked
 _LARGEST_META = 1 << 24
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
-_DTYPES = {
-    np.dtype(name).str for name in ["int8", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64"]
-}
+_DTYPES = {"|b1", "|i1", "|u1", "<u2", "<i4", "<i8", "<f2", "<f4", "<f8"}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2(2)
 
 
