@@ -199,12 +199,23 @@ void HeadTrainer<Table>::margins(const Place& at, const BatchRoom<Row>& room, fl
   }
 }
 
+// Steps are made for rows of unit norm; codes make longer ones of them.
+template <class Table>
+float HeadTrainer<Table>::caution(const BatchRoom<Row>& room) const {
+  float square = 1;
+  for (std::int64_t q = 0; q < terms_.n_codes; ++q) {
+    const float code = codes_[room.batch.leaf * terms_.n_codes + q].weight;
+    square += code * code;
+  }
+  return room.caution / square;
+}
+
 // One step of a candidate's parameters along the mean gradient of a batch.
 template <class Table>
 void HeadTrainer<Table>::step(const Place& at, const BatchRoom<Row>& room, const float* gradient,
                               const HeadStep& step) {
   const std::int64_t n = room.batch.size();
-  const Rate rate{step.rate.rate * room.caution, step.rate.momentum};
+  const Rate rate{step.rate.rate * caution(room), step.rate.momentum};
   float sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += gradient[i];
   label_bias_[at.label].step(step.rate, sum);
@@ -348,6 +359,7 @@ void HeadTrainer<Table>::find_gradient(const CsrView& Y, BatchRoom<Row>& room, b
     const float* term = room.terms.data() + q * n_places * n;
     for (std::int64_t at = 0; at < n_places * n; ++at) room.code_gradient[q] += room.gradient[at] * term[at];
   }
+  limit_norm(room.code_gradient.data(), terms_.n_codes, 1);
   if (of_rows) pull_rows(room);
 }
 

@@ -126,6 +126,7 @@ class HeadTrainer {
   std::vector<Batch> batches_of(const Visits& visits, std::int64_t visit, std::int64_t batch_size) const;
   void find_positives(const CsrView& Y, const Batch& batch, std::vector<Positive>& positives) const;
   float bias(const Place& at) const;
+  float caution(const BatchRoom<Row>& room) const;
   void prefetch(const Place& at, const BatchRoom<Row>& room) const;
   void margins(const Place& at, const BatchRoom<Row>& room, float* scores, float* terms) const;
   void step(const Place& at, const BatchRoom<Row>& room, const float* gradient, const HeadStep& step);

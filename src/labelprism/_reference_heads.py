@@ -171,7 +171,8 @@ class HeadTwin:
             for leaf, rows in wave:
                 positive = head_positives(Y, rows, leaf, self.table)
                 found.append(head_gradient(x[rows], positive, leaf, self.table, self.parameters, self.loss))
-            cautions = [self._caution(x[rows]) for _, rows in wave]
+                found[-1].codes[leaf] = limited(found[-1].codes[[leaf]], 1)
+            cautions = [self._caution(x[rows], leaf) for leaf, rows in wave]
             for (leaf, _), gradient, caution in zip(wave, found, cautions, strict=True):
                 self._step(leaf, gradient, caution)
             if self.parameters.embedding.size:
@@ -190,10 +191,11 @@ class HeadTwin:
             for turn in range(max(map(len, cut))):
                 yield [batches[turn] for batches in cut if turn < len(batches)]
 
-    def _caution(self, x: Array) -> float:
-        if not self.parameters.embedding.size:
-            return 1.0
-        return 1 / max(1.0, float((embedded(x, self.parameters) ** 2).sum() / len(x)))
+    def _caution(self, x: Array, leaf: int) -> float:
+        square = 1.0
+        if self.parameters.embedding.size:
+            square = max(1.0, float((embedded(x, self.parameters) ** 2).sum() / len(x)))
+        return 1 / (square * (1 + float((self.parameters.codes[leaf] ** 2).sum())))
 
     def _step(self, leaf: int, gradient: HeadParameters, caution: float) -> None:
         slots = slice(self.table.indptr[leaf], self.table.indptr[leaf + 1])

@@ -50,7 +50,7 @@ class LowRankHead(SGDHead):
         routes: Literal["sampled", "decided"] = "sampled",
         learning_rate: float = 0.5,
         momentum: float = 0.9,
-        decay: float = 0.95,
+        decay: float | Literal["auto"] = "auto",
         batch_size: int = 32,
         group_rows: int = 256,
         precondition: Literal["auto"] | Preconditioner = "auto",

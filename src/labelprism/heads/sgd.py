@@ -28,6 +28,7 @@ TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
 
 _ROWS_PER_CHUNK = 1 << 16
 _SMALLEST_PRIOR = 1e-5
+_LAST_STEP = 0.05  # of the first, with decay="auto"
 _CROSSED_FEATURES = 1 << 22  # where features are not hashed, crossed ones go into a table of this size at least
 
 logger = logging.getLogger("labelprism")
@@ -60,9 +61,9 @@ class SGDHead(Head):
         loss: Literal["auto", "softmax", "logistic"] = "auto",
         task: Task = "bias",
         routes: Literal["sampled", "decided"] = "sampled",
-        learning_rate: float = 1.0,
+        learning_rate: float = 2.0,
         momentum: float = 0.9,
-        decay: float = 0.95,
+        decay: float | Literal["auto"] = "auto",
         batch_size: int = 32,
         group_rows: int = 256,
         precondition: Literal["auto"] | Preconditioner = "auto",
@@ -143,6 +144,8 @@ class SGDHead(Head):
             ("group_penalty", 0.0, np.inf),
         ):
             value = getattr(self, name)
+            if name == "decay" and value == "auto":
+                continue
             if not isinstance(value, (int, float, np.floating)) or not smallest <= value < below:
                 raise ValueError(f"{name} must be at least {smallest:g} and below {round(below, 6):g}, got {value!r}")
 
@@ -212,7 +215,7 @@ class SGDHead(Head):
             for number in range(self.passes):
                 if number == 0 or self.routes == "sampled":
                     leaves = routes.sampled(rng) if self.routes == "sampled" else routes.decided()
-                rate, total = self.learning_rate * self.decay**number, 0.0
+                rate, total = self.learning_rate * self._decay() ** number, 0.0
                 for visits in grouped(leaves, self.group_rows, rng):
                     total += self._train(self._crossed(rows[visits.rows], leaves[visits.rows]), Y, visits, rate)
                     bar.advance(visits.rows.size)
@@ -220,6 +223,9 @@ class SGDHead(Head):
                     raise ValueError(f"training diverged in pass {number + 1}; choose a smaller learning_rate")
                 self.loss_path_.append(total / max(n, 1))
                 logger.debug("pass %d: mean loss %.5f", number + 1, self.loss_path_[-1])
+
+    def _decay(self) -> float:
+        return _LAST_STEP ** (1 / max(self.passes - 1, 1)) if self.decay == "auto" else self.decay
 
     def _step(self, rate: float) -> tuple[float, float, int, float, int]:
         penalty = self.group_penalty if self.task == "group_sparse" else 0.0
