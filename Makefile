@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f -not -name '*.pyc')
 NO_PYTHON := the venv module of $(PYTHON) is missing; on Debian and Ubuntu: apt-get install python3-venv
 
-.PHONY: demo test test-long test-oldest sanitize lint format bench clean
+.PHONY: demo test test-long test-oldest sanitize lint format bench bench-all bench-parts clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m labelprism.demo
@@ -21,7 +21,7 @@ test-oldest: $(VENV)-oldest/.installed
 	$(VENV)-oldest/bin/python -m pytest
 
 sanitize: $(VENV)-sanitize/.installed
-	tools/run_sanitized $(VENV)-sanitize/bin/python -m pytest tests/core tests/data/test_sparse_text.py tests/features/test_text_hasher.py tests/filters
+	tools/run_sanitized $(VENV)-sanitize/bin/python -m pytest tests/core tests/data/test_sparse_text.py tests/features/test_text_hasher.py tests/filters tests/heads tests/test_recipe.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -35,7 +35,23 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(wildcard src/core/*.[chi]*pp src/core/*.inl)
 
-bench: $(VENV)/.test
+# Beside other systems: BENCH_DATA are folders of npz files, and BENCH_COMMAND runs one system; see benchmarks/compare.py.
+BENCH_DATA ?=
+BENCH_COMMAND ?=
+COMPARE = $(BIN)/python benchmarks/compare.py run build/results.jsonl $(BENCH_DATA) $(if $(BENCH_COMMAND),--command '$(BENCH_COMMAND)')
+REPORT = $(BIN)/python benchmarks/compare.py report build/results.jsonl docs/benchmarks.md docs/pictures/benchmarks.svg
+
+bench: $(VENV)/.bench
+	mkdir -p build
+	$(COMPARE) --systems small
+	$(REPORT)
+
+bench-all: $(VENV)/.bench
+	mkdir -p build
+	$(COMPARE) --systems all
+	$(REPORT)
+
+bench-parts: $(VENV)/.test
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/parser.py
 	$(BIN)/python benchmarks/hasher.py
@@ -53,7 +69,8 @@ $(VENV)/bin/python:
 $(VENV)/.demo: EXTRAS = progress,zstd
 $(VENV)/.test: EXTRAS = test
 $(VENV)/.dev: EXTRAS = dev
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: $(VENV)/bin/python $(SOURCES)
+$(VENV)/.bench: EXTRAS = bench
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.bench: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS)]'
 	touch $@
 
