@@ -43,7 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"preset": "paper"},
 }
 SINGLE_ROWS = 1000
-METRICS = {"P@1": "p_at_1", "P@3": "p_at_3", "P@5": "p_at_5", "nDCG@5": "ndcg_at_5", "PSP@5": "psp_at_5"}
+METRICS = {"P@1": "p_at_1", "P@3": "p_at_3", "P@5": "p_at_5", "nDCG@5": "ndcg5", "PSP@5": "psp5"}
 COLUMNS = {
     **METRICS,
     "train s": "train_s",
