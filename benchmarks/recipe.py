@@ -1,0 +1,110 @@
+"""What each step of the default recipe buys, and how its training time grows.
+
+    python benchmarks/recipe.py ablation FOLDER ...    # every step switched off by itself
+    python benchmarks/recipe.py scaling FOLDER         # training time against rows and labels
+
+FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Seconds are CPU seconds of training, which neighbours on the
+machine disturb less than wall seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from timing import machine
+
+from labelprism import metrics
+from labelprism.recipe import PRESETS, RecipeSettings, fit_default
+
+DEFAULT = PRESETS["default"]
+
+
+def with_forest(**changes: Any) -> RecipeSettings:
+    return replace(DEFAULT, forest={**DEFAULT.forest, **changes})
+
+
+STEPS: dict[str, RecipeSettings] = {
+    "default": DEFAULT,
+    "no router refinement": with_forest(refine_rounds=0),
+    "hard routing in growth": with_forest(routing="hard"),
+    "one leaf a tree": with_forest(smallest=1.0),
+    "one tree": with_forest(n_trees=1),
+    "no head": replace(DEFAULT, use_head=False),
+    "no centroids": replace(DEFAULT, centroid_candidates=0),
+    "blend not learned": replace(DEFAULT, use_learned_blend=False),
+    "rows not made unit": replace(DEFAULT, unit_rows=False),
+    "fast": PRESETS["fast"],
+}
+
+
+def read(folder: str) -> tuple[sp.csr_array, ...]:
+    names = ("X_trn", "Y_trn", "X_tst", "Y_tst")
+    X, Y, X_test, Y_test = (sp.csr_array(sp.load_npz(Path(folder) / f"{name}.npz")) for name in names)
+    return X, Y, X_test, Y_test
+
+
+def ablation(folders: list[str], n_jobs: int) -> None:
+    print("| data | step | P@1 | P@3 | P@5 | nDCG@5 | PSP@5 | CPU s |\n" + "|---" * 8 + "|")
+    for folder in folders:
+        X, Y, X_test, Y_test = read(folder)
+        for name, settings in STEPS.items():
+            start = time.process_time()
+            model = fit_default(X, Y, preset=settings, n_jobs=n_jobs)
+            seconds = time.process_time() - start
+            scores = metrics.evaluate(Y_test, model.predict_topk(X_test, 5, n_jobs)[0], Y)
+            cells = " | ".join(f"{100 * scores[key]:.2f}" for key in ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5"))
+            print(f"| {Path(folder).name} | {name} | {cells} | {seconds:.1f} |", flush=True)
+
+
+def scaling(folder: str, n_jobs: int) -> None:
+    X, Y, _, _ = read(folder)
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    print("| rows | labels | CPU s |\n|---|---|---|")
+    points = []
+    for share in (8, 4, 2, 1):
+        rows = np.sort(order[: X.shape[0] // share])
+        points.append((rows.size, seconds_of(X[rows], Y[rows], n_jobs)))
+    print_exponent("rows", points)
+    points = []
+    for share in (8, 4, 2, 1):  # labels of neighbouring numbers become one
+        merged = sp.csr_array((Y.data, Y.indices // share, Y.indptr), shape=(Y.shape[0], -(-Y.shape[1] // share)))
+        merged.sum_duplicates()
+        points.append((merged.shape[1], seconds_of(X, merged, n_jobs)))
+    print_exponent("labels", points)
+
+
+def seconds_of(X: sp.csr_array, Y: sp.csr_array, n_jobs: int) -> float:
+    start = time.process_time()
+    fit_default(X, Y, n_jobs=n_jobs)
+    seconds = time.process_time() - start
+    print(f"| {X.shape[0]:,} | {Y.shape[1]:,} | {seconds:.1f} |", flush=True)
+    return seconds
+
+
+def print_exponent(name: str, points: list[tuple[int, float]]) -> None:
+    sizes, seconds = np.log(np.array(points)).T
+    print(f"\ntime grows with {name}^{np.polyfit(sizes, seconds, 1)[0]:.2f}\n", file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["ablation", "scaling"])
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    print(machine(), file=sys.stderr)
+    if arguments.what == "ablation":
+        ablation(arguments.folders, arguments.jobs)
+    else:
+        scaling(arguments.folders[0], arguments.jobs)
+
+
+if __name__ == "__main__":
+    main()
