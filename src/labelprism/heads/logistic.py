@@ -33,14 +33,14 @@ class LogisticHead(SGDHead):
     routes : {"sampled", "decided"}, default="sampled"
         Whether a new route is drawn whenever an example comes up, or examples are routed as at prediction; "decided" is
         the ablation of the paper.
-    learning_rate : float, default=2.0
+    learning_rate : float, default=1.0
         The step, for rows of unit norm on average, as which features are rescaled.
     momentum : float, default=0.9
         At least 0 and below 1.
     decay : float or "auto", default="auto"
         The step is multiplied by it after every pass; "auto": such that that of the last pass is a twentieth of the
         first.
-    batch_size : int, default=32
+    batch_size : int, default=8
         A step follows the mean gradient of at most so many examples, all of one leaf.
     group_rows : int, default=256
         At most so many examples of a leaf come one after the other, and share the weights they fetch from memory.

@@ -26,7 +26,8 @@ class LowRankHead(SGDHead):
     rank : int, default=50
         r.
     passes, loss, task, routes, learning_rate, momentum, decay, batch_size, group_rows, precondition : see LogisticHead
-        `task` is about the outputs; "hash" crosses the features before they are embedded. `learning_rate` is 0.5 here.
+        `task` is about the outputs; "hash" crosses the features before they are embedded. Here `learning_rate` is 0.5
+        and `batch_size` 32.
     n_hashed_features, n_hashes, n_codes, group_penalty, n_jobs, random_state : see LogisticHead
         The embedding has a row for each feature, hashed or not.
 
