@@ -113,7 +113,7 @@ def close(found: HeadParameters, expected: HeadParameters, tolerance: float) -> 
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
 @pytest.mark.parametrize("task", TERMS)
 def test_gradient_of_the_twin_against_finite_differences(task: str, loss: str) -> None:
-    problem = random_problem(seed=3, labels_per_row=1 if loss == "softmax" else 2)
+    problem = random_problem(seed=3, labels_per_row=2)
     for kind in ("dense", "embedded"):
         trained = Trained(kind, task, loss, problem, seed=1)
         order, offsets, leaves = visits_of(problem, 2)
@@ -145,7 +145,7 @@ def test_gradient_of_the_twin_against_finite_differences(task: str, loss: str) -
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
 @pytest.mark.parametrize(("kind", "task"), CASES)
 def test_a_step_follows_the_gradient(kind: str, task: str, loss: str) -> None:
-    problem = random_problem(seed=4, labels_per_row=1 if loss == "softmax" else 2)
+    problem = random_problem(seed=4, labels_per_row=2)
     trained = Trained(kind, task, loss, problem)
     order, offsets, leaves = visits_of(problem, 5)
     trained.train(order, offsets, leaves, 0.3, 0.5, 4, 0.0)
@@ -176,7 +176,7 @@ def test_a_step_follows_the_gradient(kind: str, task: str, loss: str) -> None:
 )
 def test_training_is_that_of_the_twin(kind: str, task: str, loss: str, penalty: float) -> None:
     """Momentum over many steps: folds of the tables for sparse rows, waves, batches that do not divide visits."""
-    problem = random_problem(seed=6, n=80, labels_per_row=1 if loss == "softmax" else 2)
+    problem = random_problem(seed=6, n=80, labels_per_row=2)
     trained = Trained(kind, task, loss, problem)
     order, offsets, leaves = visits_of(problem, 7)
     twin = HeadTwin(problem.table, loss, trained.parameters(), 0.1, 0.8, 3, penalty)
