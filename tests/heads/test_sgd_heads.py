@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from labelprism._reference_heads import HeadParameters, head_scores
 from labelprism.heads import LogisticHead, LowRankHead
+from labelprism.heads.preparation import FeatureHash
 from labelprism.heads.sgd import TASKS, SGDHead, grouped
 
 HEADS = {"logistic": LogisticHead, "low_rank": LowRankHead}
@@ -333,3 +334,18 @@ def test_input_is_checked(name: str) -> None:
     with pytest.raises(ValueError, match="k must be"):
         head.topk(problem.X, problem.leaves, 0)
     assert head.topk(problem.X[:0], problem.leaves[:0], 2)[0].shape == (0, 2)
+
+
+def test_biases_begin_with_the_frequencies_in_the_leaves(name: str) -> None:
+    problem = random_problem(seed=5)
+    problem.table.data = np.log(np.random.default_rng(0).uniform(0.01, 0.3, problem.table.nnz)).astype(np.float32)
+    head = fitted(name, problem, learning_rate=0, loss="softmax")
+    np.testing.assert_allclose(head.slot_bias_, problem.table.data, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_hashes", [1, 2])
+def test_hashes_keep_norms_and_have_both_signs(n_hashes: int) -> None:
+    hashed = FeatureHash.draw(4000, 64, n_hashes, seed=1)
+    np.testing.assert_allclose((hashed.signs**2).sum(axis=0), 1, rtol=1e-6)
+    assert abs((hashed.signs > 0).mean() - 0.5) < 0.05
+    assert np.bincount(hashed.buckets.ravel(), minlength=64).min() > 0
