@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.preprocessing import normalize
 
 import labelprism
 from labelprism import PrismClassifier
+from labelprism.errors import ModelFormatError
 from labelprism.filters import AllLabels, MostFrequent, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead, WrappedHead
+from labelprism.persistence import load_arrays, save_arrays
+from labelprism.recipe import DefaultRecipe
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -126,9 +130,11 @@ def test_multilabel_and_label_numbers() -> None:
 
 
 def test_defaults(data: tuple[Any, ...]) -> None:
-    model = PrismClassifier(random_state=0).fit(*data[:2])
+    model = PrismClassifier(preset="paper", random_state=0).fit(*data[:2])
     assert isinstance(model.filter_, SpectralTree)
     assert isinstance(model.head_, LogisticHead)
+    model = PrismClassifier(random_state=0).fit(*data[:2])
+    assert isinstance(model.recipe_, DefaultRecipe)
     assert (model.n_features_in_, model.n_labels_) == (60, 24)
 
 
@@ -168,3 +174,33 @@ def test_bad_input(data: tuple[Any, ...]) -> None:
         model.predict_topk(X, 0)
     with pytest.raises(ValueError, match="fit"):
         PrismClassifier().predict(X)
+
+
+@pytest.mark.parametrize("task", ["bias", "hash"])
+def test_numbers_of_numpy_as_parameters_are_saved(data: tuple[Any, ...], tmp_path: Path, task: Any) -> None:
+    X, Y, X_test, _ = data
+    head = LogisticHead(passes=np.int64(2), n_hashed_features=np.int64(64), momentum=np.float32(0.5), task=task)
+    model = PrismClassifier(FILTERS["tree"], head, random_state=0).fit(X, Y)
+    model.save(tmp_path / "model")
+    again = PrismClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_topk(X_test)[1], model.predict_topk(X_test)[1])
+    assert (again.head_.n_hashed_features, again.head_.momentum) == (64, 0.5)
+
+
+def test_a_fit_that_failed_leaves_no_model(data: tuple[Any, ...], tmp_path: Path) -> None:
+    X, Y = data[:2]
+    model = PrismClassifier(FILTERS["tree"], ConstantHead()).fit(X, Y)
+    with pytest.raises(ValueError, match="passes"):
+        model.set_params(head=LogisticHead(passes=0)).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(NotFittedError):
+        model.save(tmp_path / "model")
+
+
+def test_parts_of_a_model_in_the_wrong_places(data: tuple[Any, ...], tmp_path: Path) -> None:
+    PrismClassifier(AllLabels(), ConstantHead()).fit(*data[:2]).save(tmp_path / "model")
+    meta, arrays = load_arrays(tmp_path / "model", None)
+    save_arrays(tmp_path / "model", {**meta, "filter": meta["head"]}, arrays)
+    with pytest.raises(ModelFormatError, match="damaged"):
+        PrismClassifier.load(tmp_path / "model")

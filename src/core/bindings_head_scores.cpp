@@ -17,24 +17,21 @@ class LinearHead {
 
   void set_dense(Matrix<float> weights, bool by_slot, std::int64_t code_shift) {
     require_units(static_cast<std::int64_t>(weights.shape(0)), by_slot);
-    dense_ = weights;
     const auto width = static_cast<std::int64_t>(weights.shape(1));
-    model_.weights = {weights.data(), width, {}};
-    model_.by_slot = by_slot;
-    set_shift(code_shift, width);
+    begin_weights({weights.data(), width, {}}, by_slot, code_shift);
+    dense_ = weights;
   }
 
   void set_sparse(Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t width,
                   bool by_slot, std::int64_t code_shift) {
     const CsrView sparse = checked_csr(indptr, indices, data, width);
     require_units(sparse.n_rows, by_slot);
+    begin_weights({nullptr, width, sparse}, by_slot, code_shift);
     sparse_ = {indptr, indices, data};
-    model_.weights = {nullptr, width, sparse};
-    model_.by_slot = by_slot;
-    set_shift(code_shift, width);
   }
 
   void set_codes(Matrix<float> codes) {
+    require_weights();
     require(static_cast<std::int64_t>(codes.shape(0)) == model_.candidates.n_rows, "codes must have a row a leaf");
     const auto n_codes = static_cast<std::int64_t>(codes.shape(1));
     require(!model_.by_slot && (n_codes + 1) * model_.code_shift <= model_.weights.width, "codes need weights");
@@ -44,16 +41,18 @@ class LinearHead {
   }
 
   void set_dense_deviations(Matrix<float> weights) {
+    require_weights();
     require(weights.shape(0) == indices_.size(), "deviations must have a row for every candidate");
-    dense_deviations_ = weights;
     const auto width = static_cast<std::int64_t>(weights.shape(1));
     require(width >= model_.code_shift, "deviations must be as wide as rows");
+    dense_deviations_ = weights;
     model_.deviations = {weights.data(), width, {}};
     model_.has_deviations = true;
   }
 
   void set_sparse_deviations(Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
                              std::int64_t width) {
+    require_weights();
     const CsrView sparse = checked_csr(indptr, indices, data, width);
     require(sparse.n_rows == static_cast<std::int64_t>(indices_.size()), "deviations must have a row a candidate");
     require(width >= model_.code_shift, "deviations must be as wide as rows");
@@ -66,6 +65,7 @@ class LinearHead {
 
   CsrView checked_rows(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices,
                        const Vector<float>& data) const {
+    require_weights();
     return checked_csr(indptr, indices, data, model_.code_shift);
   }
 
@@ -92,9 +92,17 @@ class LinearHead {
     require(n_units == expected, "there must be a row of weights for every unit");
   }
 
-  void set_shift(std::int64_t code_shift, std::int64_t width) {
-    require(0 <= code_shift && code_shift <= width, "code_shift must not exceed the width");
+  void require_weights() const { require(has_weights_, "there are no weights yet"); }
+
+  // Codes and deviations were checked against the weights before these, so they are dropped.
+  void begin_weights(const UnitWeights& weights, bool by_slot, std::int64_t code_shift) {
+    require(0 <= code_shift && code_shift <= weights.width, "code_shift must not exceed the width");
+    model_.weights = weights;
+    model_.by_slot = by_slot;
     model_.code_shift = code_shift;
+    model_.n_codes = 0;
+    model_.has_deviations = false;
+    has_weights_ = true;
   }
 
   using Csr = std::tuple<Vector<std::int64_t>, Vector<std::int32_t>, Vector<float>>;
@@ -104,6 +112,7 @@ class LinearHead {
   Matrix<float> dense_, codes_, dense_deviations_;
   Csr sparse_, sparse_deviations_;
   HeadModel model_{};
+  bool has_weights_ = false;
 };
 
 template <class View>

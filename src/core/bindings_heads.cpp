@@ -35,7 +35,8 @@ Visits checked_visits(const Vector<std::int64_t>& offsets, const Vector<std::int
 
 HeadStep checked_step(float rate, float momentum, std::int64_t batch_size, float group_penalty) {
   require(momentum >= 0 && momentum < 1, "momentum must be at least 0 and below 1");
-  require(batch_size >= 1, "batch_size must be at least 1");
+  // Ends of batches are sums of numbers of rows and this.
+  require(batch_size >= 1 && batch_size <= INT32_MAX, "batch_size must be at least 1 and at most 2147483647");
   return {{rate, momentum}, batch_size, group_penalty};
 }
 
@@ -107,7 +108,17 @@ class SparseTrainer : public HeadTrainer<Table> {
   SparseTrainer(const CsrView& candidates, Loss loss, const HeadTerms& terms, std::int64_t n_features)
       : HeadTrainer<Table>(candidates, loss, terms, n_features,
                            Table(terms.label_weights ? candidates.n_columns : 0, n_features * (terms.n_codes + 1)),
-                           Table(terms.slot_weights ? candidates.indptr[candidates.n_rows] : 0, n_features)) {}
+                           Table(terms.slot_weights ? candidates.indptr[candidates.n_rows] : 0, n_features)),
+        n_features_(n_features),
+        n_units_(this->labels().n_units()) {}
+
+  std::int64_t n_features() const { return n_features_; }
+  // A table that was taken away has no units left.
+  bool has_weights() { return this->labels().n_units() == n_units_; }
+
+ private:
+  std::int64_t n_features_;  // a row of weights is wider where there are codes
+  std::int64_t n_units_;
 };
 
 class DenseTrainer : public HeadTrainer<DenseWeights> {
@@ -158,8 +169,8 @@ void bind_sparse_trainer(nb::module_& m, nb::class_<SparseTrainer<Table>>& bound
              std::int64_t batch_size, float group_penalty, int n_threads) {
             const CsrView X = checked_csr(indptr, indices, data, n_features);
             const CsrView Y = checked_labels(label_indptr, labels, self.candidates().n_columns);
-            const Table& table = self.slots().n_units() ? self.slots() : self.labels();
-            require(n_features <= table.width(), "X has more features than the head has weights");
+            require(n_features <= self.n_features(), "X has more features than the head has weights");
+            require(self.has_weights(), "the weights were taken away");
             require(X.n_rows == Y.n_rows, "X and Y must have the same number of rows");
             const Visits visits = checked_visits(offsets, leaves, X.n_rows, self.candidates().n_rows);
             const HeadStep step = checked_step(rate, momentum, batch_size, group_penalty);

@@ -47,12 +47,17 @@ def packed(part: Any, prefix: str) -> tuple[dict[str, Any], Arrays]:
                 f"{prefix}_{key.strip('_')}_{piece}": array for piece, array in csr_parts(value)._asdict().items()
             }
         else:
-            values[key] = value
+            values[key] = _plain(value)
     parameters = {
         key: value if isinstance(value, (int, float, str, type(None))) else None
-        for key, value in part.get_params(deep=False).items()
+        for key, value in ((key, _plain(value)) for key, value in part.get_params(deep=False).items())
     }
     return {"kind": name, "parameters": parameters, "values": values, "matrices": matrices}, arrays
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy, which JSON does not know, as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def unpacked(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Any:

@@ -119,21 +119,24 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
         random = check_random_state(self.random_state)
-        self.n_features_in_, self.n_labels_ = int(X.shape[1]), int(Y.shape[1])
-        for name in ("recipe_", "filter_", "head_"):  # of an earlier fit
+        for name in ("recipe_", "filter_", "head_", "n_features_in_", "n_labels_"):  # of an earlier fit
             self.__dict__.pop(name, None)
+        self._fit_parts(X, Y, random)
+        self.n_features_in_, self.n_labels_ = int(X.shape[1]), int(Y.shape[1])
+        return self
+
+    def _fit_parts(self, X: Any, Y: sp.csr_array, random: np.random.RandomState) -> None:
         if self._uses_recipe():
             settings = replace(PRESETS[self.preset], unit_rows=self.normalize)
             seed = int(random.randint(2**31 - 1))
             self.recipe_ = fit_default(
                 X, Y, preset=settings, objective=self.objective, n_jobs=self.n_jobs, random_state=seed
             )
-            return self
+            return
         X = self._rows(X)
         filter, head = self._parts(X.shape[1], Y.shape[1])
         self.filter_ = self._made(filter, random).fit(X, Y)
         self.head_ = self._made(head, random).fit(X, Y, FilterRoutes(self.filter_, X))
-        return self
 
     def _check_parameters(self) -> None:
         for name, choices in (("preset", (*PRESETS, "paper")), ("objective", ("precision", "propensity"))):
@@ -244,6 +247,6 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
                 model.filter_ = unpacked(meta["filter"], arrays, "filter")
                 model.head_ = unpacked(meta["head"], arrays, "head")
                 model.head_.candidates_ = model.filter_.leaf_candidates_
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFormatError(f"the model is damaged: {error}", path) from error
         return model

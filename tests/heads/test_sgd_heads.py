@@ -10,9 +10,11 @@ import pytest
 import scipy.sparse as sp
 from head_problems import FixedRoutes, Problem, candidate_table, random_problem, separable_problem
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from labelprism._reference_heads import HeadParameters, head_scores
 from labelprism.heads import LogisticHead, LowRankHead
+from labelprism.heads.preparation import FeatureHash
 from labelprism.heads.sgd import TASKS, SGDHead, grouped
 
 HEADS = {"logistic": LogisticHead, "low_rank": LowRankHead}
@@ -246,9 +248,26 @@ def test_grouping_keeps_every_row() -> None:
 
 def test_divergence_is_an_error() -> None:
     problem = random_problem(seed=5)
-    problem.X = problem.X * np.float32(1e18)
+    head = fitted("logistic", problem)
+    head.set_params(precondition="none", learning_rate=1e38, passes=10, momentum=0.99)
     with pytest.raises(ValueError, match="learning_rate"):
-        fitted("logistic", problem, precondition="none", learning_rate=1e38, passes=10, momentum=0.99)
+        head.fit(problem.X * np.float32(1e18), problem.Y, problem.routes)
+    with pytest.raises(NotFittedError):  # neither half trained nor with the weights of the fit before
+        head.scores(problem.X, problem.leaves)
+    assert pickle.loads(pickle.dumps(head)).learning_rate == 1e38
+
+
+@pytest.mark.parametrize("task", ["bias", "hash", "low_rank", "group_sparse"])
+@pytest.mark.parametrize("options", [{}, {"precondition": "diagonal"}, {"n_hashed_features": 16, "n_hashes": 2}])
+def test_fitted_with_one_kind_of_input_used_with_the_other(
+    name: str, kind: str, task: str, options: dict[str, Any]
+) -> None:
+    problem = random_problem(seed=5)
+    head = fitted(name, of_input(problem, kind), task=task, **options)
+    expected, found = (head.topk(of(problem.X), problem.leaves, 3)[1] for of in INPUTS.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    scores = [head.scores(of(problem.X), problem.leaves).data for of in INPUTS.values()]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-4, atol=1e-5)
 
 
 def test_pickle_clone_and_refit(name: str) -> None:
@@ -261,6 +280,18 @@ def test_pickle_clone_and_refit(name: str) -> None:
     np.testing.assert_array_equal(fresh.topk(problem.X, problem.leaves, 3)[1], expected[1])
     head.set_params(passes=9).fit(problem.X, problem.Y, problem.routes)
     assert (head.topk(problem.X, problem.leaves, 3)[1] != expected[1]).any()
+
+
+def test_refit_with_another_task_and_other_shapes(name: str) -> None:
+    head = fitted(name, random_problem(seed=5), task="group_sparse")
+    head.set_params(task="low_rank").fit(*vars(random_problem(seed=5, d=7)).values())
+    problem = random_problem(seed=6, n=40, d=20, c=13, n_leaves=5)
+    head.set_params(task="bias").fit(problem.X, problem.Y, problem.routes)
+    assert not hasattr(head, "slot_coef_")
+    assert not hasattr(head, "codes_")
+    fresh = fitted(name, problem)
+    expected = fresh.topk(problem.X, problem.leaves, 3)
+    np.testing.assert_array_equal(head.topk(problem.X, problem.leaves, 3)[1], expected[1])
 
 
 @pytest.mark.parametrize(
@@ -303,3 +334,18 @@ def test_input_is_checked(name: str) -> None:
     with pytest.raises(ValueError, match="k must be"):
         head.topk(problem.X, problem.leaves, 0)
     assert head.topk(problem.X[:0], problem.leaves[:0], 2)[0].shape == (0, 2)
+
+
+def test_biases_begin_with_the_frequencies_in_the_leaves(name: str) -> None:
+    problem = random_problem(seed=5)
+    problem.table.data = np.log(np.random.default_rng(0).uniform(0.01, 0.3, problem.table.nnz)).astype(np.float32)
+    head = fitted(name, problem, learning_rate=0, loss="softmax")
+    np.testing.assert_allclose(head.slot_bias_, problem.table.data, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_hashes", [1, 2])
+def test_hashes_keep_norms_and_have_both_signs(n_hashes: int) -> None:
+    hashed = FeatureHash.draw(4000, 64, n_hashes, seed=1)
+    np.testing.assert_allclose((hashed.signs**2).sum(axis=0), 1, rtol=1e-6)
+    assert abs((hashed.signs > 0).mean() - 0.5) < 0.05
+    assert np.bincount(hashed.buckets.ravel(), minlength=64).min() > 0

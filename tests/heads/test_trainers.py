@@ -113,7 +113,7 @@ def close(found: HeadParameters, expected: HeadParameters, tolerance: float) -> 
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
 @pytest.mark.parametrize("task", TERMS)
 def test_gradient_of_the_twin_against_finite_differences(task: str, loss: str) -> None:
-    problem = random_problem(seed=3, labels_per_row=1 if loss == "softmax" else 2)
+    problem = random_problem(seed=3, labels_per_row=2)
     for kind in ("dense", "embedded"):
         trained = Trained(kind, task, loss, problem, seed=1)
         order, offsets, leaves = visits_of(problem, 2)
@@ -145,7 +145,7 @@ def test_gradient_of_the_twin_against_finite_differences(task: str, loss: str) -
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
 @pytest.mark.parametrize(("kind", "task"), CASES)
 def test_a_step_follows_the_gradient(kind: str, task: str, loss: str) -> None:
-    problem = random_problem(seed=4, labels_per_row=1 if loss == "softmax" else 2)
+    problem = random_problem(seed=4, labels_per_row=2)
     trained = Trained(kind, task, loss, problem)
     order, offsets, leaves = visits_of(problem, 5)
     trained.train(order, offsets, leaves, 0.3, 0.5, 4, 0.0)
@@ -176,7 +176,7 @@ def test_a_step_follows_the_gradient(kind: str, task: str, loss: str) -> None:
 )
 def test_training_is_that_of_the_twin(kind: str, task: str, loss: str, penalty: float) -> None:
     """Momentum over many steps: folds of the tables for sparse rows, waves, batches that do not divide visits."""
-    problem = random_problem(seed=6, n=80, labels_per_row=1 if loss == "softmax" else 2)
+    problem = random_problem(seed=6, n=80, labels_per_row=2)
     trained = Trained(kind, task, loss, problem)
     order, offsets, leaves = visits_of(problem, 7)
     twin = HeadTwin(problem.table, loss, trained.parameters(), 0.1, 0.8, 3, penalty)
@@ -225,6 +225,59 @@ def test_arguments_are_checked() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             trained.train(np.arange(60), offsets, leaves, 0.1, 0.9, 4, 0.0)
-    for step, message in (((0.1, 1.0, 4, 0.0), "momentum"), ((0.1, 0.9, 0, 0.0), "batch_size")):
+    steps = (
+        ((0.1, 1.0, 4, 0.0), "momentum"),
+        ((0.1, 0.9, 0, 0.0), "batch_size"),
+        ((0.1, 0.9, 2**63 - 1, 0.0), "batch_size"),  # the end of a batch would overflow
+    )
+    for step, message in steps:
         with pytest.raises(ValueError, match=message):
             trained.train(np.arange(60), [0, 60], [0], *step)
+
+
+@pytest.mark.parametrize("kind", ["touched", "table"])
+def test_rows_are_not_wider_than_the_weights_of_a_code(kind: str) -> None:
+    """A unit with codes has several rows of weights one after the other; each is as wide as X, and no wider."""
+    trained = Trained(kind, "low_rank", "softmax", random_problem())
+    trained.problem.X = sp.csr_array(np.ones((60, 12), np.float32))
+    trained.d = 12
+    with pytest.raises(ValueError, match="more features"):
+        trained.train(np.arange(60), [0, 60], [0], 0.1, 0.9, 4, 0.0)
+
+
+def test_weights_that_were_taken_are_not_trained() -> None:
+    trained = Trained("table", "bias", "softmax", random_problem())
+    assert trained.native.take_weights().shape == (9, 11)
+    with pytest.raises(ValueError, match="taken"):
+        trained.train(np.arange(60), [0, 60], [0], 0.1, 0.9, 4, 0.0)
+
+
+def test_parts_of_a_scorer_fit_each_other() -> None:
+    """Whatever the order in which they are set, and also after one that was refused."""
+
+    def ones(*shape: int) -> np.ndarray:
+        return np.ones(shape, np.float32)
+
+    leaves, k = np.zeros(1, np.int32), 2
+    nothing, one = np.array([0, 0]), (np.array([0, 1]), np.array([15], np.int32), ones(1))
+    head = _core.LinearHead(np.array([0, 2]), np.array([0, 1], np.int32), 2, ones(2))
+    for use in (
+        lambda: head.scores_csr(nothing, np.zeros(0, np.int32), ones(0), leaves),
+        lambda: head.set_codes(ones(1, 3)),
+        lambda: head.set_dense_deviations(ones(2, 8)),
+        lambda: head.set_sparse_deviations(np.array([0, 0, 0]), np.zeros(0, np.int32), ones(0), 8),
+    ):
+        with pytest.raises(ValueError, match="no weights yet"):
+            use()
+    head.set_dense(ones(2, 32), False, 8)
+    head.set_codes(ones(1, 3))
+    np.testing.assert_array_equal(head.scores_dense(ones(1, 8), leaves), [33, 33])
+    with pytest.raises(ValueError, match="code_shift"):
+        head.set_dense(ones(2, 8), False, 16)
+    np.testing.assert_array_equal(head.scores_dense(ones(1, 8), leaves), [33, 33])
+    head.set_dense(ones(2, 8), False, 8)  # too narrow for the codes
+    np.testing.assert_array_equal(head.scores_dense(ones(1, 8), leaves), [9, 9])
+    head.set_dense_deviations(ones(2, 8))
+    np.testing.assert_array_equal(head.scores_dense(ones(1, 8), leaves), [17, 17])
+    head.set_dense(ones(2, 16), False, 16)  # wider than the deviations
+    np.testing.assert_array_equal(head.top_k_csr(*one, leaves, k)[1], [[2, 2]])

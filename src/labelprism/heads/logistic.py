@@ -98,10 +98,6 @@ class LogisticHead(SGDHead):
     def _is_unhashed(self) -> bool:
         return self.n_hashed_features is None
 
-    def _begin(self, X: Any) -> None:
-        self._dense_input = not is_sparse(X)
-        super()._begin(X)
-
     def _train(self, rows: Any, Y: sp.csr_array, visits: Visits, rate: float) -> float:
         labels = csr_parts(Y[visits.rows])
         tail = (labels.indptr, labels.indices, visits.offsets, visits.leaves, *self._step(rate))

@@ -29,6 +29,7 @@ TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
 _ROWS_PER_CHUNK = 1 << 16
 _SMALLEST_PRIOR = 1e-5
 _LAST_STEP = 0.05  # of the first, with decay="auto"
+_LEARNED = ("candidates_", "coef_", "slot_coef_", "slot_bias_", "codes_", "embedding_", "_trainer", "_scorer", "_hash")
 _CROSSED_FEATURES = 1 << 22  # where features are not hashed, crossed ones go into a table of this size at least
 
 logger = logging.getLogger("labelprism")
@@ -105,22 +106,30 @@ class SGDHead(Head):
             The leaves of the examples, and the candidates of the leaves.
         """
         self._check_parameters()
+        self._forget()
         X, Y = as_features(X), as_label_matrix(Y)
         if (X.shape[0], routes.table.shape[1]) != Y.shape:
             raise ValueError(f"Y has shape {Y.shape}, expected {(X.shape[0], routes.table.shape[1])}")
-        self._set_table(X, routes)
-        for name in ("_scorer", "_hash"):  # of an earlier fit
-            self.__dict__.pop(name, None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
         self._seed = int(rng.integers(2**31))
         self.loss_ = _loss_for(Y) if self.loss == "auto" else self.loss
-        self._begin(X)
-        rows = self._prepared(X)
-        self._make_trainer(rng)
-        self._set_priors(Y)
-        self._run(rows, Y, routes, rng)
-        self._finish()
+        try:
+            self._set_table(X, routes)
+            self._begin(X)
+            rows = self._prepared(X)
+            self._make_trainer(rng)
+            self._set_priors(Y)
+            self._run(rows, Y, routes, rng)
+            self._finish()
+        except BaseException:
+            self._forget()  # or a head half trained would pass for a fitted one
+            raise
         return self
+
+    def _forget(self) -> None:
+        """Drop what a fit has learned: another one may have other tasks, and other arrays."""
+        for name in _LEARNED:
+            self.__dict__.pop(name, None)
 
     def _check_parameters(self) -> None:
         for name, largest in (("passes", MAX_COLUMNS), ("batch_size", MAX_COLUMNS), ("group_rows", MAX_COLUMNS)):
@@ -151,6 +160,7 @@ class SGDHead(Head):
 
     def _begin(self, X: Any) -> None:
         """Learn how features are prepared."""
+        self._dense_input = not is_sparse(X)
         kind = self.precondition
         if kind == "full" and is_sparse(X):
             raise ValueError("precondition='full' needs dense X; use 'diagonal'")
@@ -176,7 +186,12 @@ class SGDHead(Head):
         )
 
     def _prepared(self, X: Any) -> Any:
-        """Return X with its features hashed and rescaled, sparse wherever crossing may follow."""
+        """Return X with its features hashed and rescaled, sparse wherever crossing may follow.
+
+        X may be dense where the head was fitted with sparse X, and the other way round.
+        """
+        if is_sparse(X) == self._dense_input:
+            X = X.toarray() if is_sparse(X) else sp.csr_array(X)
         if self._is_hashed:
             X = self._feature_hash().apply(X)
         X = scaled(X, self.scale_)
