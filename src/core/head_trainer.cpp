@@ -68,6 +68,23 @@ void limit_norm(float* values, std::int64_t count, float largest) {
   for (std::int64_t j = 0; j < count; ++j) values[j] *= scale;
 }
 
+struct PositiveRange {
+  const Positive* first;
+  const Positive* last;
+  const Positive* begin() const { return first; }
+  const Positive* end() const { return last; }
+};
+
+// The positives of a batch that are of one candidate.
+template <class Row>
+PositiveRange positives_of(const BatchRoom<Row>& room, std::int64_t place) {
+  const auto earlier = [](const Positive& positive, std::int64_t at) { return positive.place < at; };
+  const auto first = std::lower_bound(room.positives.begin(), room.positives.end(), place, earlier);
+  const auto last = std::lower_bound(first, room.positives.end(), place + 1, earlier);
+  return {room.positives.data() + (first - room.positives.begin()),
+          room.positives.data() + (last - room.positives.begin())};
+}
+
 }  // namespace
 
 double loss_gradient(Loss loss, std::int64_t n_places, std::int64_t n_rows, const std::vector<Positive>& positives,
@@ -251,6 +268,8 @@ double HeadTrainer<Table>::train_apart(RowSource<Row>& source, const CsrView& Y,
   std::vector<double> loss(kParts, 0);
   parallel_for(kParts, n_threads, [&](std::int64_t part) {
     std::vector<BatchRoom<Row>> rooms;
+    VisitFeatures features;
+    Tile tile;
     for (std::int64_t visit = 0; visit < visits.count; ++visit) {
       const std::vector<Batch> batches = batches_of(visits, visit, step.batch_size);
       if (rooms.size() < batches.size()) rooms.resize(batches.size());
@@ -259,7 +278,9 @@ double HeadTrainer<Table>::train_apart(RowSource<Row>& source, const CsrView& Y,
         source.fetch(rooms[b]);
         find_positives(Y, batches[b], rooms[b].positives);
       }
-      loss[part] += train_visit(part, rooms, batches.size(), step);
+      loss[part] += std::is_same_v<Table, DensePairs> && !terms_.slot_weights
+                        ? train_tiles(part, rooms, batches.size(), step, features, tile)
+                        : train_visit(part, rooms, batches.size(), step);
     }
   });
   double sum = 0;
@@ -293,6 +314,87 @@ double HeadTrainer<Table>::train_visit(std::int64_t part, std::vector<BatchRoom<
       this->step(at, room, gradient.data(), step);
     }
   });
+  return loss;
+}
+
+// The same for tables with a place for every feature, eight candidates at a time.
+template <class Table>
+double HeadTrainer<Table>::train_tiles(std::int64_t part, std::vector<BatchRoom<Row>>& rooms, std::size_t n_batches,
+                                       const HeadStep& step, VisitFeatures& features, Tile& tile) {
+  double loss = 0;
+  if constexpr (std::is_same_v<Table, DensePairs>) {
+    if (n_batches == 0) return 0;
+    features.number(rooms, n_batches, labels_.width());
+    std::vector<Place> places;
+    each_place(rooms[0].batch.leaf, part, [&](const Place& at, const Place&) { places.push_back(at); });
+    const std::size_t longest = static_cast<std::size_t>(DensePairs::steps_without_fold(step.rate));
+    for (std::size_t first = 0; first < places.size(); first += kTileUnits) {
+      const int n_places = static_cast<int>(std::min<std::size_t>(kTileUnits, places.size() - first));
+      std::int64_t units[kTileUnits];
+      for (int lane = 0; lane < n_places; ++lane) units[lane] = places[first + lane].label;
+      const std::int32_t* local = features.local();
+      for (std::size_t begin = 0; begin < n_batches; begin += longest) {
+        const std::size_t end = std::min(begin + longest, n_batches);
+        tile.load(labels_, features.features(), units, n_places, step.rate, static_cast<std::int64_t>(end - begin));
+        for (std::size_t b = begin; b < end; ++b) {
+          loss += tile_step(places.data() + first, n_places, rooms[b], local, step, tile);
+          for (const Row& row : rooms[b].rows) local += row.count;
+        }
+        tile.store(labels_, features.features(), units);
+      }
+    }
+  }
+  return loss;
+}
+
+// One step of up to eight candidates on a batch; returns the sum of the losses.
+template <class Table>
+double HeadTrainer<Table>::tile_step(const Place* places, int n_places, const BatchRoom<Row>& room,
+                                     const std::int32_t* local, const HeadStep& step, Tile& tile) {
+  double loss = 0;
+  if constexpr (std::is_same_v<Table, DensePairs>) {
+    const std::int64_t n = room.batch.size();
+    TileLanes constant = {}, used = {}, sum = {}, heights = {}, factors = sum + 1.0f;
+    for (int lane = 0; lane < n_places; ++lane) {
+      constant[lane] = bias(places[lane]);
+      used[lane] = 1 / static_cast<float>(n);  // the share of a row in the mean; unused lanes have no gradient
+    }
+    std::vector<TileLanes> gradient(static_cast<std::size_t>(n));
+    const std::int32_t* of_row = local;
+    for (std::int64_t i = 0; i < n; ++i) {
+      gradient[i] = constant + tile.dot(room.rows[i], of_row);
+      of_row += room.rows[i].count;
+    }
+    for (int lane = 0; lane < n_places; ++lane) {  // the score of a positive is part of its loss
+      for (const Positive& positive : positives_of(room, places[lane].place)) loss -= gradient[positive.row][lane];
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      const TileLanes score = gradient[i], small = exp_lanes(score < 0.0f ? score : -score);
+      const TileLanes probability = (score < 0.0f ? small : small - small + 1.0f) / (1.0f + small);
+      heights += score < 0.0f ? score - score : score;
+      factors *= 1.0f + small;
+      gradient[i] = probability * used;
+      if (i % 64 == 63 || i == n - 1) {  // each factor is at most 2: their product fits, and saves 63 logarithms
+        for (int lane = 0; lane < n_places; ++lane) loss += heights[lane] + std::log(factors[lane]);
+        heights = heights - heights;
+        factors = heights + 1.0f;
+      }
+    }
+    for (int lane = 0; lane < n_places; ++lane) {
+      for (const Positive& positive : positives_of(room, places[lane].place))
+        gradient[positive.row][lane] -= used[lane];
+    }
+    tile.begin(step.rate);
+    for (std::int64_t i = 0; i < n; ++i) {
+      tile.add(room.rows[i], local, gradient[i]);
+      local += room.rows[i].count;
+      sum += gradient[i];
+    }
+    for (int lane = 0; lane < n_places; ++lane) {
+      label_bias_[places[lane].label].step(step.rate, sum[lane]);
+      if (terms_.slot_bias) slot_bias_[places[lane].slot].step(step.rate, sum[lane]);
+    }
+  }
   return loss;
 }
 

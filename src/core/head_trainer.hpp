@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "csr.hpp"
+#include "visit_tile.hpp"
 #include "weight_tables.hpp"
 
 namespace labelprism {
@@ -135,6 +136,10 @@ class HeadTrainer {
 
   double train_apart(RowSource<Row>& source, const CsrView& Y, const Visits& visits, const HeadStep& step,
                      int n_threads);
+  double train_tiles(std::int64_t part, std::vector<BatchRoom<Row>>& rooms, std::size_t n_batches, const HeadStep& step,
+                     VisitFeatures& features, Tile& tile);
+  double tile_step(const Place* places, int n_places, const BatchRoom<Row>& room, const std::int32_t* local,
+                   const HeadStep& step, Tile& tile);
   double train_visit(std::int64_t part, std::vector<BatchRoom<Row>>& rooms, std::size_t n_batches,
                      const HeadStep& step);
   double train_waves(RowSource<Row>& source, const CsrView& Y, const Visits& visits, const HeadStep& step,

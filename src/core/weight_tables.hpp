@@ -57,7 +57,8 @@ struct PairClock {
   float c = 0;
   float c_before = 0;
 
-  bool must_fold(const Rate& step) const { return power != 0 && power * step.momentum < 1e-3f; }
+  static constexpr float kSmallest = 1e-3f;
+  bool must_fold(const Rate& step) const { return power != 0 && power * step.momentum < kSmallest; }
   void tick(const Rate& step) {
     power = power == 0 ? 1 : power * step.momentum;
     c_before = c;
@@ -129,6 +130,18 @@ class DensePairs {
       pairs[j].u *= scale;
       if (scale == 0) pairs[j].v = 0;
     }
+  }
+
+  // For tiles (visit_tile.hpp), which take a unit's weights with them for several steps.
+  Pair* row(std::int64_t unit) { return pairs_.get() + unit * width_; }
+  PairClock& clock(std::int64_t unit) { return clocks_[static_cast<std::size_t>(unit)]; }
+  void fold_before(std::int64_t unit, const Rate& step, std::int64_t n_steps) {
+    const float power = clock(unit).power * std::pow(step.momentum, static_cast<float>(n_steps));
+    if (clock(unit).power != 0 && power < PairClock::kSmallest) fold(unit, step);
+  }
+  static std::int64_t steps_without_fold(const Rate& step) {
+    return 1 +
+           static_cast<std::int64_t>(step.momentum > 0 ? std::log(PairClock::kSmallest) / std::log(step.momentum) : 0);
   }
 
   // The weights of a unit; `out` has room for `width` floats.

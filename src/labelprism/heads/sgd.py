@@ -26,7 +26,7 @@ from labelprism.heads.preparation import LARGEST_FULL, FeatureHash, Precondition
 Task = Literal["none", "bias", "weights", "hash", "low_rank", "group_sparse"]
 TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
 
-_ROWS_PER_CHUNK = 1 << 16
+_ROWS_PER_CHUNK = (1 << 16, 1 << 21)  # at least, and at most
 _SMALLEST_PRIOR = 1e-5
 _LAST_STEP = 0.05  # of the first, with decay="auto"
 _LEARNED = ("candidates_", "coef_", "slot_coef_", "slot_bias_", "codes_", "embedding_", "_trainer", "_scorer", "_hash")
@@ -292,8 +292,11 @@ def grouped(leaves: Int32, group_rows: int, rng: np.random.Generator) -> Iterato
     rng : numpy Generator
     """
     order = rng.permutation(leaves.size)
-    for begin in range(0, order.size, _ROWS_PER_CHUNK):
-        rows = order[begin : begin + _ROWS_PER_CHUNK]
+    # So many rows at once that the groups of most leaves are full.
+    wanted = (int(leaves.max()) + 1) * group_rows if leaves.size else 0
+    rows_per_chunk = min(max(wanted, _ROWS_PER_CHUNK[0]), _ROWS_PER_CHUNK[1])
+    for begin in range(0, order.size, rows_per_chunk):
+        rows = order[begin : begin + rows_per_chunk]
         rows = rows[np.argsort(leaves[rows], kind="stable")]
         here = leaves[rows]
         position = np.arange(rows.size)
