@@ -19,6 +19,7 @@ import labelprism
 from labelprism import PrismClassifier
 from labelprism.filters import AllLabels, MostFrequent, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead, WrappedHead
+from labelprism.recipe import DefaultRecipe
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -126,7 +127,8 @@ def test_multilabel_and_label_numbers() -> None:
 
 
 def test_defaults(data: tuple[Any, ...]) -> None:
-    model = PrismClassifier(random_state=0).fit(*data[:2])
+    assert isinstance(PrismClassifier(random_state=0).fit(*data[:2]).recipe_, DefaultRecipe)
+    model = PrismClassifier(preset="paper", random_state=0).fit(*data[:2])
     assert isinstance(model.filter_, SpectralTree)
     assert isinstance(model.head_, LogisticHead)
     assert (model.n_features_in_, model.n_labels_) == (60, 24)

@@ -30,11 +30,29 @@ ScoreRoom::ScoreRoom(std::int64_t n_labels)
       touched_(words(sum_.size()), 0),
       nonempty_(words(touched_.size()), 0) {}
 
-inline void ScoreRoom::add(std::int32_t label, float probability) {
-  const auto i = static_cast<std::size_t>(label);
-  sum_[i] += probability;
-  touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
-  nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
+template <bool IsNoted>
+inline void ScoreRoom::add(const std::int32_t* labels, const float* shares, std::size_t count, float probability) {
+  for (std::size_t t = 0; t < count; ++t) {
+    const auto i = static_cast<std::size_t>(labels[t]);
+    sum_[i] += probability * shares[t];
+    if (!IsNoted) continue;
+    touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
+    nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
+  }
+}
+
+void ScoreRoom::collect_all() {
+  labels.resize(sum_.size());
+  probabilities.resize(sum_.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < sum_.size(); ++i) {
+    labels[count] = static_cast<std::int32_t>(i);
+    probabilities[count] = sum_[i];
+    count += sum_[i] != 0 ? 1 : 0;
+    sum_[i] = 0;
+  }
+  labels.resize(count);
+  probabilities.resize(count);
 }
 
 // Moves the sums into `labels` and `probabilities`: in the order of the labels without sorting them.
@@ -60,7 +78,8 @@ void ScoreRoom::collect() {
 inline int step_of(float probability) {
   std::uint32_t bits;
   std::memcpy(&bits, &probability, sizeof bits);
-  return std::max(static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1), 0);
+  const int step = static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1);
+  return std::min(std::max(step, 0), ScoreRoom::kSteps - 1);  // rounding may lead beyond 1
 }
 
 // Counting by steps leaves but the few probabilities of one step to be ordered: most rows have some hundred labels, and
@@ -228,13 +247,21 @@ void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums
 }
 
 void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const {
+  const bool is_noted = room.notes_labels();
   for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
-    const auto i = static_cast<std::size_t>(leaf);
-    for (auto t = static_cast<std::size_t>(leaf_begin_[i]); t < static_cast<std::size_t>(leaf_begin_[i + 1]); ++t) {
-      room.add(leaf_label_[t], probability * leaf_share_[t]);
+    const auto first = static_cast<std::size_t>(leaf_begin_[static_cast<std::size_t>(leaf)]);
+    const auto count = static_cast<std::size_t>(leaf_begin_[static_cast<std::size_t>(leaf) + 1]) - first;
+    if (is_noted) {
+      room.add<true>(leaf_label_.data() + first, leaf_share_.data() + first, count, probability);
+    } else {
+      room.add<false>(leaf_label_.data() + first, leaf_share_.data() + first, count, probability);
     }
   });
-  room.collect();
+  if (is_noted) {
+    room.collect();
+  } else {
+    room.collect_all();
+  }
   room.keep_best(k);
 }
 

@@ -55,10 +55,16 @@ class ScoreRoom {
     bool is_main;  // whether all ways that led here were the more probable ones
   };
 
-  void add(std::int32_t label, float probability);
+  template <bool IsNoted>
+  void add(const std::int32_t* labels, const float* shares, std::size_t count, float probability);
   void collect();
+  void collect_all();
   void keep_best(std::int64_t k);
 
+  // With few labels it is faster to look at all sums than to note those that are not 0.
+  bool notes_labels() const { return sum_.size() > kFewLabels; }
+
+  static constexpr std::size_t kFewLabels = 2048;
   std::vector<Visit> stack_;
   std::vector<float> sum_;               // by label; 0 between two rows
   std::vector<std::uint64_t> touched_;   // a bit for each label,
