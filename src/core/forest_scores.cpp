@@ -122,6 +122,8 @@ ForestScorer::ForestScorer(const ForestView& forest)
   std::vector<std::int32_t> tops(static_cast<std::size_t>(n_trees_));  // the top node of every block
   for (std::int32_t tree = 0; tree < n_trees_; ++tree) tops[static_cast<std::size_t>(tree)] = tree;
   for (std::size_t block = 0; block < tops.size(); ++block) add_block(forest, tops[block], leaf_of_node, tops);
+  buckets_.shrink_to_fit();
+  dense_.shrink_to_fit();
 }
 
 // Leaves are numbered in the order of their nodes; returns the number of each node, -1 for those that are no leaves.

@@ -15,7 +15,7 @@ constexpr std::int64_t kRowsPerTask = 64;
 // Lists get a bitmap when they are longer than this and have at least one label in `kLabelsPerEntry`.
 constexpr std::int64_t kShortList = 128, kLabelsPerEntry = 64;
 // Lists become arrays by label when they are longer than this and have at least one label in `kLabelsPerDenseEntry`.
-constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 8;
+constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 3;
 // A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
 
@@ -35,7 +35,10 @@ std::vector<std::int64_t> by_column(const CsrView& matrix, const Visit& visit) {
   return begin;
 }
 
-struct ByColumn {
+}  // namespace
+
+// A matrix column by column, rows ascending.
+struct Predictor::ByColumn {
   std::vector<std::int64_t> begin;
   std::vector<std::int32_t> label;
   std::vector<float> value;
@@ -50,8 +53,6 @@ struct ByColumn {
   }
 };
 
-}  // namespace
-
 PredictorRoom::PredictorRoom(std::int64_t n_labels)
     : forest_(n_labels), sum_(static_cast<std::size_t>(n_labels), 0.0f), slot_(static_cast<std::size_t>(n_labels), 0) {}
 
@@ -60,12 +61,15 @@ Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const
     : forest_(forest), blend_(blend), settings_(settings), prior_(prior, prior + forest.n_labels()), kernels_(&block_kernels()) {
   bias_.assign(static_cast<std::size_t>(forest.n_labels()), 0.0f);
   if (bias) bias_.assign(bias, bias + forest.n_labels());
-  join_weights(centroids, head);
-  index_centroids(centroids);
+  const ByColumn by_centroid(centroids);
+  join_weights(by_centroid, ByColumn(head));
+  index_centroids(by_centroid);
+  pairs_.shrink_to_fit();
+  list_labels_.shrink_to_fit();
+  near_.shrink_to_fit();
 }
 
-void Predictor::join_weights(const CsrView& centroids, const CsrView& head) {
-  const ByColumn by_centroid(centroids), by_head(head);
+void Predictor::join_weights(const ByColumn& by_centroid, const ByColumn& by_head) {
   lists_.reserve(by_head.begin.size() - 1);
   std::vector<std::int32_t> labels;
   std::vector<std::uint32_t> pairs;
@@ -114,8 +118,7 @@ void Predictor::add_list(const std::vector<std::int32_t>& labels, const std::vec
   lists_.push_back(list);
 }
 
-void Predictor::index_centroids(const CsrView& centroids) {
-  const ByColumn lists(centroids);
+void Predictor::index_centroids(const ByColumn& lists) {
   const auto longest = static_cast<std::size_t>(settings_.longest_list);
   near_begin_.push_back(0);
   std::vector<Near> list;

@@ -101,9 +101,10 @@ class Predictor {
     float cosine;
   };
 
-  void join_weights(const CsrView& centroids, const CsrView& head);
+  struct ByColumn;
+  void join_weights(const ByColumn& by_centroid, const ByColumn& by_head);
   void add_list(const std::vector<std::int32_t>& labels, const std::vector<std::uint32_t>& pairs);
-  void index_centroids(const CsrView& centroids);
+  void index_centroids(const ByColumn& lists);
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void nearest(const SparseRow& row, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
