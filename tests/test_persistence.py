@@ -239,7 +239,16 @@ def test_a_file_with_another_array(damaged: Path, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": 1}', b'{"format": 1, "model": [], "arrays": {}}', b"[" * 99999],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"format": 1}',
+        b'{"format": 1, "model": [], "arrays": {}}',
+        b"[" * 99999,
+    ],
     ids=["empty", "open", "list", "null", "bytes", "bare", "types", "deep"],
 )
 def test_a_description_that_is_none(damaged: Path, content: bytes) -> None:

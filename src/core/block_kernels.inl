@@ -184,7 +184,8 @@ void combine(const float* a, const float* coefficients, std::int64_t n_rows, boo
 
 }  // namespace
 
-const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,  scatter,     gather_dense, scatter_dense, normal,
-                                         gram,            combine, route_dense, route_hashed, add_weights,   find_places};
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,       scatter,     gather_dense,
+                                         scatter_dense,   normal,       gram,        combine,
+                                         route_dense,     route_hashed, add_weights, find_places};
 
 }  // namespace labelprism

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 512;
 constexpr std::size_t kBits = 64;
-// A block has an array by feature, of 8 bytes each, where at least one feature in so many has a weight; a place in a hash
-// table takes 21.
+// A block has an array by feature, of 8 bytes each, where at least one feature in so many has a weight; a place in a
+// hash table takes 21.
 constexpr std::size_t kFeaturesPerDenseEntry = 6;
 
 std::size_t words(std::size_t bits) { return (bits + kBits - 1) / kBits; }

@@ -3,8 +3,8 @@
 // How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features.
 // Seven routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven
 // lie side by side, a byte each, in an array by feature or, where few features have any, in the block's own hash table.
-// So a row with z features takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the
-// largest over 127; weights of other forests are rounded to that.
+// So a row with z features takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights
+// are multiples of the largest over 127; weights of other forests are rounded to that.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,11 @@ PredictorRoom::PredictorRoom(std::int64_t n_labels)
 
 Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const CsrView& head, const float* bias,
                      const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
-    : forest_(forest), blend_(blend), settings_(settings), prior_(prior, prior + forest.n_labels()), kernels_(&block_kernels()) {
+    : forest_(forest),
+      blend_(blend),
+      settings_(settings),
+      prior_(prior, prior + forest.n_labels()),
+      kernels_(&block_kernels()) {
   bias_.assign(static_cast<std::size_t>(forest.n_labels()), 0.0f);
   if (bias) bias_.assign(bias, bias + forest.n_labels());
   const ByColumn by_centroid(centroids);

@@ -4,7 +4,8 @@
 // Layout. A row has few features, so all that is known of labels lies feature by feature: the weights of the head and
 // of the centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there
 // are candidates are looked up instead of read: in an array by label, or through a bitmap of their labels, where that
-// is not much larger than the list. Weights are float16 (weight_pairs.hpp). Retrieval has lists of its own, cut to the strongest labels.
+// is not much larger than the list. Weights are float16 (weight_pairs.hpp). Retrieval has lists of its own, cut to the
+// strongest labels.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The weights that head and centroid of a label have for a feature: two float16 numbers in one word. Models are stored in
-// float16, so nothing is lost, and half of the memory is read.
+// The weights that head and centroid of a label have for a feature: two float16 numbers in one word. Models are stored
+// in float16, so nothing is lost, and half of the memory is read.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,6 @@ static inline float from_half(std::uint32_t half) {
   return (half & 0x8000u) ? -value * 0x1p112f : value * 0x1p112f;
 }
 
-static inline std::uint32_t weight_pair(float head, float centroid) {
-  return to_half(head) | to_half(centroid) << 16;
-}
+static inline std::uint32_t weight_pair(float head, float centroid) { return to_half(head) | to_half(centroid) << 16; }
 
 }  // namespace labelprism
