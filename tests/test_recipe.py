@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelprism import _reference
+from labelprism import _core, _reference
 from labelprism.metrics import precision_at_k
-from labelprism import _core
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default, unit_rows
 
 
