@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from labelprism import PrismClassifier
 from labelprism.filters import SpectralTree
@@ -32,12 +34,13 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("models")
     for name, model in MODELS.items():
         model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
-    return root
+    yield root
+    MODELS.update({name: clone(model) for name, model in MODELS.items()})  # native parts must not outlive the tests
 
 
 def with_array(saved: Path, target: Path, name: str, change: Any) -> Path:

@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from labelprism import PrismClassifier, persistence
 from labelprism.errors import ModelFormatError
@@ -35,12 +36,13 @@ X_TEST = planted(n=60, seed=1)[0]
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with every model, saved under its name."""
     root = tmp_path_factory.mktemp("models")
     for name, model in MODELS.items():
         model.fit(X, Y).save(root / name)
-    return root
+    yield root
+    MODELS.update({name: clone(model) for name, model in MODELS.items()})  # native parts must not outlive the tests
 
 
 @pytest.fixture(params=["default", "tree-logistic"])
@@ -125,7 +127,7 @@ def test_models_are_replaced_without_an_exchange_too(
 
 
 @pytest.mark.parametrize("content", ["folder", "empty", "file"])
-def test_what_is_no_model_is_not_replaced(tmp_path: Path, content: str) -> None:
+def test_what_is_no_model_is_not_replaced(saved: Path, tmp_path: Path, content: str) -> None:
     target = tmp_path / "precious"
     if content == "file":
         target.write_text("keep me")
@@ -134,7 +136,7 @@ def test_what_is_no_model_is_not_replaced(tmp_path: Path, content: str) -> None:
     if content == "folder":
         (target / "thesis.txt").write_text("keep me")
     with pytest.raises(FileExistsError, match="precious is there and is no model"):
-        MODELS["default"].fit(X, Y).save(target)
+        MODELS["default"].save(target)
     assert target.is_dir() == (content != "file")
     assert len(list(tmp_path.iterdir())) == 1
 
