@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelprism import _reference
+from labelprism import _core, _reference
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default, unit_rows
 
@@ -62,6 +62,19 @@ def test_one_row_is_as_many(data: Any, model: DefaultRecipe, k: int) -> None:
             one, score = model.predict_topk(row, k)
             np.testing.assert_array_equal(one[0], labels[i])
             np.testing.assert_array_equal(score[0], scores[i])
+
+
+@pytest.mark.parametrize("name", _core.instruction_sets())
+def test_the_bits_do_not_depend_on_the_instruction_set(data: Any, model: DefaultRecipe, name: str) -> None:
+    expected = model.predict_topk(data[2], 7)
+    before = _core.instruction_set()
+    _core.use_instruction_set(name)
+    try:
+        again = DefaultRecipe.from_arrays(model.arrays(), model.meta())
+    finally:
+        _core.use_instruction_set(before)
+    for one, two in zip(expected, again.predict_topk(data[2], 7), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_saved_arrays_predict_the_same_to_the_bit(data: Any, model: DefaultRecipe) -> None:

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -41,6 +42,17 @@ inline auto array(const char* name) { return nb::arg(name).noconvert(); }
 
 inline void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
+}
+
+// Whether all numbers lie between two bounds, and none is NaN.
+inline bool all_within(const Vector<float>& values, float lowest, float largest) {
+  bool within = true;
+  for (std::size_t t = 0; t < values.size(); ++t) within &= values.data()[t] >= lowest && values.data()[t] <= largest;
+  return within;
+}
+
+inline bool all_finite(const Vector<float>& values) {
+  return all_within(values, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
 }
 
 // A new uninitialised array; `data` points into it.

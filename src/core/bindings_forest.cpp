@@ -129,6 +129,8 @@ void bind_scores(nb::module_& m) {
             const CsrView leaves = checked_csr(leaf_indptr, leaf_labels, leaf_shares, n_labels);
             require(routers.n_rows == static_cast<std::int64_t>(child.size()) && leaves.n_rows == routers.n_rows,
                     "routers and leaves must have a row for every node");
+            require(all_finite(bias) && all_finite(noise) && all_finite(router_data), "a router holds NaN or infinity");
+            require(all_within(leaf_shares, 0, 1), "the shares of labels in leaves must be from 0 to 1");
             const nb::gil_scoped_release release;
             new (self) ForestScorer(
                 ForestView{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves});

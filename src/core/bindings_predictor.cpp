@@ -1,4 +1,6 @@
 // The fused predictor, as Python sees it.
+#include <cmath>
+
 #include "bindings.hpp"
 #include "predictor.hpp"
 
@@ -29,6 +31,9 @@ void bind_predictor(nb::module_& m) {
             require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
                         centroid_candidates <= kMostCandidates && longest_list >= 1,
                     "forest_candidates: 1 to 30000, centroid_candidates: 0 to 30000, longest_list: at least 1");
+            require(all_finite(centroid_data) && all_finite(head_data) && all_finite(bias) && all_finite(prior) &&
+                        std::isfinite(head_weight) && std::isfinite(forest_weight) && std::isfinite(centroid_weight),
+                    "centroids, head, bias, prior and blend must be finite");
             const nb::gil_scoped_release release;
             new (self) Predictor(forest, centroids, head, bias.data(), prior.data(),
                                  {head_weight, forest_weight, centroid_weight},

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "csr.hpp"
+#include "router_tables.hpp"
+#include "weight_pairs.hpp"
 
 namespace labelprism {
 
@@ -36,6 +38,18 @@ struct BlockKernels {
 
   // out[row] = (add ? out[row] : 0) + sum over i of a[row][i] * coefficients[i], for blocks of 8; out may be a.
   void (*combine)(const float* a, const float* coefficients, std::int64_t n_rows, bool add, float* out);
+
+  // sums[i] = sum over the features of a row of value * steps[i], for eight routers; `table` has the steps of every
+  // feature.
+  void (*route_dense)(const std::int8_t* table, const SparseRow& row, float* sums);
+  void (*route_hashed)(const RouterBucket* buckets, std::uint32_t n_buckets, const SparseRow& row, float* sums);
+
+  // margins[i] += value * head and cosines[i] += value * centroid of pairs[at[i]]; count is a multiple of 8.
+  void (*add_weights)(const std::uint32_t* pairs, const std::int32_t* at, std::int64_t count, float value,
+                      float* margins, float* cosines);
+
+  // at[i] = the place of labels[i] in the list of a bitmap, from 1; 0: it is not in there.
+  void (*find_places)(const LabelWord* words, const std::int32_t* labels, std::int64_t count, std::int32_t* at);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

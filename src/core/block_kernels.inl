@@ -5,6 +5,10 @@
 
 #include "block_kernels.hpp"
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 namespace labelprism {
 namespace {
 
@@ -176,9 +180,12 @@ void combine(const float* a, const float* coefficients, std::int64_t n_rows, boo
   }
 }
 
+#include "router_kernels.inl"
+
 }  // namespace
 
-const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather, scatter, gather_dense,
-                                         scatter_dense,   normal, gram,    combine};
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,       scatter,     gather_dense,
+                                         scatter_dense,   normal,       gram,        combine,
+                                         route_dense,     route_hashed, add_weights, find_places};
 
 }  // namespace labelprism

@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 512;
 constexpr std::size_t kBits = 64;
+// A block has an array by feature, of 8 bytes each, where at least one feature in so many has a weight; a place in a
+// hash table takes 21.
+constexpr std::size_t kFeaturesPerDenseEntry = 6;
 
 std::size_t words(std::size_t bits) { return (bits + kBits - 1) / kBits; }
 
@@ -27,11 +30,29 @@ ScoreRoom::ScoreRoom(std::int64_t n_labels)
       touched_(words(sum_.size()), 0),
       nonempty_(words(touched_.size()), 0) {}
 
-inline void ScoreRoom::add(std::int32_t label, float probability) {
-  const auto i = static_cast<std::size_t>(label);
-  sum_[i] += probability;
-  touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
-  nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
+template <bool IsNoted>
+inline void ScoreRoom::add(const std::int32_t* labels, const float* shares, std::size_t count, float probability) {
+  for (std::size_t t = 0; t < count; ++t) {
+    const auto i = static_cast<std::size_t>(labels[t]);
+    sum_[i] += probability * shares[t];
+    if (!IsNoted) continue;
+    touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
+    nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
+  }
+}
+
+void ScoreRoom::collect_all() {
+  labels.resize(sum_.size());
+  probabilities.resize(sum_.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < sum_.size(); ++i) {
+    labels[count] = static_cast<std::int32_t>(i);
+    probabilities[count] = sum_[i];
+    count += sum_[i] != 0 ? 1 : 0;
+    sum_[i] = 0;
+  }
+  labels.resize(count);
+  probabilities.resize(count);
 }
 
 // Moves the sums into `labels` and `probabilities`: in the order of the labels without sorting them.
@@ -57,7 +78,8 @@ void ScoreRoom::collect() {
 inline int step_of(float probability) {
   std::uint32_t bits;
   std::memcpy(&bits, &probability, sizeof bits);
-  return std::max(static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1), 0);
+  const int step = static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1);
+  return std::min(std::max(step, 0), ScoreRoom::kSteps - 1);  // rounding may lead beyond 1
 }
 
 // Counting by steps leaves but the few probabilities of one step to be ordered: most rows have some hundred labels, and
@@ -94,11 +116,14 @@ ForestScorer::ForestScorer(const ForestView& forest)
     : n_labels_(forest.leaves.n_columns),
       n_features_(forest.routers.n_columns),
       n_trees_(forest.n_trees),
-      normal_(normal_table()) {
+      normal_(normal_table()),
+      kernels_(&block_kernels()) {
   const std::vector<std::int32_t> leaf_of_node = add_leaves(forest);
   std::vector<std::int32_t> tops(static_cast<std::size_t>(n_trees_));  // the top node of every block
   for (std::int32_t tree = 0; tree < n_trees_; ++tree) tops[static_cast<std::size_t>(tree)] = tree;
   for (std::size_t block = 0; block < tops.size(); ++block) add_block(forest, tops[block], leaf_of_node, tops);
+  buckets_.shrink_to_fit();
+  dense_.shrink_to_fit();
 }
 
 // Leaves are numbered in the order of their nodes; returns the number of each node, -1 for those that are no leaves.
@@ -142,7 +167,7 @@ void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const s
   blocks_.push_back(block);
 }
 
-// Makes the hash table of a block, at most half full.
+// Makes the table of a block.
 void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block) {
   std::vector<std::int32_t> features;
   for (int i = 0; i < kNodes; ++i) {
@@ -152,12 +177,7 @@ void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes
   }
   std::sort(features.begin(), features.end());
   features.erase(std::unique(features.begin(), features.end()), features.end());
-  Table table{static_cast<std::int64_t>(buckets_.size()), 64};
-  if (!features.empty()) {
-    table.shift = 63;
-    while (kWays * (table.last() + 1) < 2 * features.size()) --table.shift;
-    buckets_.resize(buckets_.size() + table.last() + 1, Bucket());
-  }
+  const Table table = new_table(features.size());
   tables_.push_back(table);
   for (int i = 0; i < kNodes; ++i) {
     if (nodes[i] < 0) continue;
@@ -172,18 +192,31 @@ void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes
   }
 }
 
+ForestScorer::Table ForestScorer::new_table(std::size_t count) {
+  const auto n_features = static_cast<std::size_t>(n_features_);
+  if (kFeaturesPerDenseEntry * count >= n_features && count > 0) {
+    const Table table{static_cast<std::int64_t>(dense_.size()), 0, true};
+    dense_.resize(dense_.size() + kLanes * n_features, 0);
+    return table;
+  }
+  const Table table{static_cast<std::int64_t>(buckets_.size()), static_cast<std::uint32_t>((count + 2) / 3), false};
+  buckets_.resize(buckets_.size() + table.n_buckets, RouterBucket());
+  return table;
+}
+
 // The steps of a feature, for which a place is made if there is none.
 std::int8_t* ForestScorer::steps_of(const Table& table, std::int32_t feature) {
-  std::uint64_t i = hash(feature) >> table.shift;
+  if (table.is_dense) return dense_.data() + table.first + std::int64_t{kLanes} * feature;
+  std::uint32_t i = first_bucket(feature, table.n_buckets);
   while (true) {
-    Bucket& bucket = buckets_[static_cast<std::size_t>(table.first_bucket) + i];
-    for (int way = 0; way < kWays; ++way) {
+    RouterBucket& bucket = buckets_[static_cast<std::size_t>(table.first) + i];
+    for (int way = 0; way < RouterBucket::kWays; ++way) {
       if (bucket.features[way] >= 0 && bucket.features[way] != feature) continue;
       bucket.features[way] = feature;
       return bucket.steps[way];
     }
     bucket.is_overfull = 1;
-    i = (i + 1) & table.last();
+    i = i + 1 < table.n_buckets ? i + 1 : 0;
   }
 }
 
@@ -191,49 +224,46 @@ std::int8_t* ForestScorer::steps_of(const Table& table, std::int32_t feature) {
 void ForestScorer::ask_early(std::int32_t block, const SparseRow& row) const {
   const Table& table = tables_[static_cast<std::size_t>(block)];
   __builtin_prefetch(&blocks_[static_cast<std::size_t>(block)]);
-  if (table.shift == 64) return;
-  const Bucket* buckets = buckets_.data() + table.first_bucket;
-  for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(buckets + (hash(row.features[t]) >> table.shift));
+  if (table.is_dense) {
+    const std::int8_t* dense = dense_.data() + table.first;
+    for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(dense + std::int64_t{kLanes} * row.features[t]);
+  } else {
+    const RouterBucket* buckets = buckets_.data() + table.first;
+    for (std::int64_t t = 0; t < row.count; ++t) {
+      __builtin_prefetch(buckets + first_bucket(row.features[t], table.n_buckets));
+    }
+  }
 }
 
 void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums) const {
-  typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
-  typedef std::int8_t Bytes __attribute__((vector_size(8)));
   const Table& table = tables_[static_cast<std::size_t>(block)];
-  Eight total = {};
-  if (table.shift < 64) {
-    const Bucket* buckets = buckets_.data() + table.first_bucket;
-    for (std::int64_t t = 0; t < row.count; ++t) {
-      const std::int32_t feature = row.features[t];
-      std::uint64_t i = hash(feature) >> table.shift, found = 0;
-      while (true) {
-        const Bucket& bucket = buckets[i];
-        // All ways are compared and none is jumped to: whether a feature is there cannot be foretold.
-        for (int way = 0; way < kWays; ++way) {
-          std::uint64_t steps;
-          std::memcpy(&steps, bucket.steps[way], sizeof steps);
-          found |= bucket.features[way] == feature ? steps : 0;
-        }
-        if (!bucket.is_overfull || found != 0) break;
-        i = (i + 1) & table.last();
-      }
-      Bytes steps;
-      std::memcpy(&steps, &found, sizeof steps);
-      total += row.values[t] * __builtin_convertvector(steps, Eight);
-    }
+  if (table.is_dense) {
+    kernels_->route_dense(dense_.data() + table.first, row, sums);
+  } else if (table.n_buckets > 0) {
+    kernels_->route_hashed(buckets_.data() + table.first, table.n_buckets, row, sums);
+  } else {
+    std::fill(sums, sums + kLanes, 0.0f);
   }
   const float* scale = blocks_[static_cast<std::size_t>(block)].scale;
-  for (int i = 0; i < kNodes; ++i) sums[i] = scale[i] * total[i];
+  for (int i = 0; i < kLanes; ++i) sums[i] *= scale[i];
 }
 
 void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const {
+  const bool is_noted = room.notes_labels();
   for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
-    const auto i = static_cast<std::size_t>(leaf);
-    for (auto t = static_cast<std::size_t>(leaf_begin_[i]); t < static_cast<std::size_t>(leaf_begin_[i + 1]); ++t) {
-      room.add(leaf_label_[t], probability * leaf_share_[t]);
+    const auto first = static_cast<std::size_t>(leaf_begin_[static_cast<std::size_t>(leaf)]);
+    const auto count = static_cast<std::size_t>(leaf_begin_[static_cast<std::size_t>(leaf) + 1]) - first;
+    if (is_noted) {
+      room.add<true>(leaf_label_.data() + first, leaf_share_.data() + first, count, probability);
+    } else {
+      room.add<false>(leaf_label_.data() + first, leaf_share_.data() + first, count, probability);
     }
   });
-  room.collect();
+  if (is_noted) {
+    room.collect();
+  } else {
+    room.collect_all();
+  }
   room.keep_best(k);
 }
 

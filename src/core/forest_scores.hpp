@@ -2,17 +2,19 @@
 //
 // How routers are laid out. A row reaches some hundred routers of thousands of weights each, but has few features.
 // Seven routers, a node with its children and grandchildren, are a block: the weights that one feature has in all seven
-// lie side by side, a byte each, and are found by one look into the block's own hash table. So a row with z features
-// takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights are multiples of the
-// largest over 127; weights of other forests are rounded to that.
+// lie side by side, a byte each, in an array by feature or, where few features have any, in the block's own hash table.
+// So a row with z features takes z looks for three levels. Bytes are exact for forests of `grow_forest`, whose weights
+// are multiples of the largest over 127; weights of other forests are rounded to that.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "block_kernels.hpp"
 #include "csr.hpp"
 #include "large_vector.hpp"
 #include "normal_table.hpp"
+#include "router_tables.hpp"
 
 namespace labelprism {
 
@@ -53,10 +55,16 @@ class ScoreRoom {
     bool is_main;  // whether all ways that led here were the more probable ones
   };
 
-  void add(std::int32_t label, float probability);
+  template <bool IsNoted>
+  void add(const std::int32_t* labels, const float* shares, std::size_t count, float probability);
   void collect();
+  void collect_all();
   void keep_best(std::int64_t k);
 
+  // With few labels it is faster to look at all sums than to note those that are not 0.
+  bool notes_labels() const { return sum_.size() > kFewLabels; }
+
+  static constexpr std::size_t kFewLabels = 2048;
   std::vector<Visit> stack_;
   std::vector<float> sum_;               // by label; 0 between two rows
   std::vector<std::uint64_t> touched_;   // a bit for each label,
@@ -83,7 +91,7 @@ class ForestScorer {
   void for_leaves(const SparseRow& row, const Routing& routing, ScoreRoom& room, const Reached& reached) const;
 
  private:
-  static constexpr int kNodes = 7, kLanes = 8, kWays = 5;
+  static constexpr int kNodes = 7, kLanes = kRouterLanes;
 
   // Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
   struct Block {
@@ -95,42 +103,33 @@ class ForestScorer {
   };
   static constexpr std::int32_t kInside = -1;
 
-  // The hash table of a block.
+  // The weights of a block: those of every feature, or a hash table where few features have any.
   struct Table {
-    std::int64_t first_bucket;
-    int shift;  // 64 less the logarithm of the table's size; 64 stands for an empty table
-
-    std::uint64_t last() const { return (std::uint64_t{1} << (64 - shift)) - 1; }
+    std::int64_t first;  // of the weights in dense_, or of the buckets
+    std::uint32_t n_buckets;
+    bool is_dense;
   };
-
-  // A line of the cache: five features and their weights. What finds no place in its bucket goes to one that follows.
-  struct Bucket {
-    std::int32_t features[kWays] = {-1, -1, -1, -1, -1};
-    std::int32_t is_overfull = 0;
-    std::int8_t steps[kWays][kLanes] = {};
-  };
-  static_assert(sizeof(Bucket) == 64, "a bucket should be a line of the cache");
 
   std::vector<std::int32_t> add_leaves(const ForestView& forest);
   void add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
                  std::vector<std::int32_t>& tops);
   void add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block);
+  Table new_table(std::size_t count);
   std::int8_t* steps_of(const Table& table, std::int32_t feature);
   void margins(std::int32_t block, const SparseRow& row, float* sums) const;
   void ask_early(std::int32_t block, const SparseRow& row) const;
-  static std::uint64_t hash(std::int32_t feature) {
-    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(feature)) * 0x9E3779B97F4A7C15u;
-  }
 
   std::int64_t n_labels_, n_features_;
   int n_trees_;
   std::vector<Block> blocks_;  // those of the roots first
   std::vector<Table> tables_;
-  LargeVector<Bucket> buckets_;
+  LargeVector<RouterBucket> buckets_;
+  LargeVector<std::int8_t> dense_;
   std::vector<std::int64_t> leaf_begin_;
   std::vector<std::int32_t> leaf_label_;
   std::vector<float> leaf_share_;  // divided by the number of trees
   const NormalTable& normal_;
+  const BlockKernels* kernels_;
 };
 
 template <class Reached>

@@ -15,15 +15,7 @@ constexpr std::int64_t kRowsPerTask = 64;
 // Lists get a bitmap when they are longer than this and have at least one label in `kLabelsPerEntry`.
 constexpr std::int64_t kShortList = 128, kLabelsPerEntry = 64;
 // Lists become arrays by label when they are longer than this and have at least one label in `kLabelsPerDenseEntry`.
-constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 8;
-// As the instruction, which not every processor has, and without the call that stands in for it.
-inline std::int64_t count_bits(std::uint64_t bits) {
-  bits -= (bits >> 1) & 0x5555555555555555u;
-  bits = (bits & 0x3333333333333333u) + ((bits >> 2) & 0x3333333333333333u);
-  bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
-  return static_cast<std::int64_t>((bits * 0x0101010101010101u) >> 56);
-}
-
+constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 3;
 // A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
 
@@ -43,7 +35,10 @@ std::vector<std::int64_t> by_column(const CsrView& matrix, const Visit& visit) {
   return begin;
 }
 
-struct ByColumn {
+}  // namespace
+
+// A matrix column by column, rows ascending.
+struct Predictor::ByColumn {
   std::vector<std::int64_t> begin;
   std::vector<std::int32_t> label;
   std::vector<float> value;
@@ -58,77 +53,76 @@ struct ByColumn {
   }
 };
 
-}  // namespace
-
 PredictorRoom::PredictorRoom(std::int64_t n_labels)
     : forest_(n_labels), sum_(static_cast<std::size_t>(n_labels), 0.0f), slot_(static_cast<std::size_t>(n_labels), 0) {}
 
 Predictor::Predictor(const ForestScorer& forest, const CsrView& centroids, const CsrView& head, const float* bias,
                      const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
-    : forest_(forest), blend_(blend), settings_(settings), prior_(prior, prior + forest.n_labels()) {
+    : forest_(forest),
+      blend_(blend),
+      settings_(settings),
+      prior_(prior, prior + forest.n_labels()),
+      kernels_(&block_kernels()) {
   bias_.assign(static_cast<std::size_t>(forest.n_labels()), 0.0f);
   if (bias) bias_.assign(bias, bias + forest.n_labels());
-  join_weights(centroids, head);
-  index_long_lists();
-  index_centroids(centroids);
+  const ByColumn by_centroid(centroids);
+  join_weights(by_centroid, ByColumn(head));
+  index_centroids(by_centroid);
+  pairs_.shrink_to_fit();
+  list_labels_.shrink_to_fit();
+  near_.shrink_to_fit();
 }
 
-void Predictor::join_weights(const CsrView& centroids, const CsrView& head) {
-  const ByColumn by_centroid(centroids), by_head(head);
-  begin_.push_back(0);
-  list_labels_.reserve(by_head.label.size() + by_centroid.label.size() / 2);
-  list_weights_.reserve(list_labels_.capacity());
+void Predictor::join_weights(const ByColumn& by_centroid, const ByColumn& by_head) {
+  lists_.reserve(by_head.begin.size() - 1);
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint32_t> pairs;
   for (std::size_t feature = 0; feature + 1 < by_head.begin.size(); ++feature) {
     auto s = static_cast<std::size_t>(by_head.begin[feature]), t = static_cast<std::size_t>(by_centroid.begin[feature]);
     const auto s_end = static_cast<std::size_t>(by_head.begin[feature + 1]);
     const auto t_end = static_cast<std::size_t>(by_centroid.begin[feature + 1]);
+    labels.clear();
+    pairs.clear();
     while (s < s_end || t < t_end) {
       std::int32_t label = std::numeric_limits<std::int32_t>::max();
-      Weights weights{0, 0};
+      float weight = 0, cosine = 0;
       if (s < s_end) label = by_head.label[s];
       if (t < t_end) label = std::min(label, by_centroid.label[t]);
-      while (s < s_end && by_head.label[s] == label) weights.head += by_head.value[s++];
-      while (t < t_end && by_centroid.label[t] == label) weights.cosine += by_centroid.value[t++];
-      list_labels_.push_back(label);
-      list_weights_.push_back(weights);
+      while (s < s_end && by_head.label[s] == label) weight += by_head.value[s++];
+      while (t < t_end && by_centroid.label[t] == label) cosine += by_centroid.value[t++];
+      labels.push_back(label);
+      pairs.push_back(weight_pair(weight, cosine));
     }
-    begin_.push_back(static_cast<std::int64_t>(list_labels_.size()));
+    add_list(labels, pairs);
   }
 }
 
-void Predictor::index_long_lists() {
-  const std::int64_t n_words = (n_labels() + 63) / 64;
-  first_word_.assign(begin_.size() - 1, -1);
-  first_dense_.assign(begin_.size() - 1, -1);
-  for (std::size_t feature = 0; feature + 1 < begin_.size(); ++feature) {
-    const std::int64_t first = begin_[feature], length = begin_[feature + 1] - first;
-    if (length > kShortDenseList && length * kLabelsPerDenseEntry >= n_labels()) {
-      first_dense_[feature] = static_cast<std::int64_t>(dense_.size());
-      dense_.resize(dense_.size() + static_cast<std::size_t>(n_labels()), Weights{0, 0});
-      for (std::int64_t t = first; t < first + length; ++t) {
-        const auto at = static_cast<std::size_t>(t);
-        dense_[static_cast<std::size_t>(first_dense_[feature] + list_labels_[at])] = list_weights_[at];
-      }
-      continue;
-    }
-    if (length <= kShortList || length * kLabelsPerEntry < n_labels()) continue;
-    first_word_[feature] = static_cast<std::int64_t>(words_.size());
-    words_.resize(words_.size() + static_cast<std::size_t>(n_words), Word{0, 0});
-    Word* words = words_.data() + first_word_[feature];
-    for (std::int64_t t = first; t < first + length; ++t) {
-      const std::int32_t label = list_labels_[static_cast<std::size_t>(t)];
-      words[label / 64].bits |= std::uint64_t{1} << (label % 64);
-    }
-    std::int64_t before = 0;
-    for (std::int64_t i = 0; i < n_words; ++i) {
-      words[i].before = before;
-      before += count_bits(words[i].bits);
-    }
+void Predictor::add_list(const std::vector<std::int32_t>& labels, const std::vector<std::uint32_t>& pairs) {
+  const auto length = static_cast<std::int64_t>(labels.size());
+  List list{static_cast<std::int64_t>(pairs_.size()), static_cast<std::int64_t>(list_labels_.size()),
+            static_cast<std::int32_t>(length), Layout::kShort};
+  if (length > kShortDenseList && length * kLabelsPerDenseEntry >= n_labels()) {
+    list.layout = Layout::kArray;
+    pairs_.resize(pairs_.size() + static_cast<std::size_t>(n_labels()), 0);
+    std::uint32_t* by_label = pairs_.data() + list.first_pair;
+    for (std::size_t i = 0; i < labels.size(); ++i) by_label[labels[i]] = pairs[i];
+  } else if (length > kShortList && length * kLabelsPerEntry >= n_labels()) {
+    list.layout = Layout::kBitmap;
+    list.first_label = static_cast<std::int64_t>(words_.size());
+    words_.resize(words_.size() + static_cast<std::size_t>((n_labels() + 31) / 32), LabelWord{0, 0});
+    LabelWord* words = words_.data() + list.first_label;
+    for (const std::int32_t label : labels) words[label / 32].bits |= std::uint32_t{1} << (label % 32);
+    for (std::size_t i = labels.size(); i-- > 0;) words[labels[i] / 32].before = static_cast<std::uint32_t>(i);
+    pairs_.push_back(0);
+    pairs_.insert(pairs_.end(), pairs.begin(), pairs.end());
+  } else {
+    list_labels_.insert(list_labels_.end(), labels.begin(), labels.end());
+    pairs_.insert(pairs_.end(), pairs.begin(), pairs.end());
   }
+  lists_.push_back(list);
 }
 
-void Predictor::index_centroids(const CsrView& centroids) {
-  const ByColumn lists(centroids);
+void Predictor::index_centroids(const ByColumn& lists) {
   const auto longest = static_cast<std::size_t>(settings_.longest_list);
   near_begin_.push_back(0);
   std::vector<Near> list;
@@ -155,17 +149,24 @@ void Predictor::nearest(const SparseRow& row, PredictorRoom& room) const {
   room.near_.clear();
   const auto wanted = static_cast<std::size_t>(settings_.centroid_candidates);
   if (wanted == 0) return;
-  room.touched_.clear();
+  std::size_t most = 0, n_touched = 0;
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    const auto feature = static_cast<std::size_t>(row.features[t]);
+    most += static_cast<std::size_t>(near_begin_[feature + 1] - near_begin_[feature]);
+  }
+  if (room.touched_.size() < most) room.touched_.resize(most);
   for (std::int64_t t = 0; t < row.count; ++t) {
     const auto feature = static_cast<std::size_t>(row.features[t]);
     for (std::int64_t s = near_begin_[feature]; s < near_begin_[feature + 1]; ++s) {
       const Near& near = near_[static_cast<std::size_t>(s)];
       float& sum = room.sum_[static_cast<std::size_t>(near.label)];
-      if (sum == 0) room.touched_.push_back(near.label);
+      room.touched_[n_touched] = near.label;  // noted in any case and kept the first time: that needs no jump
+      n_touched += sum == 0 ? 1 : 0;
       sum += row.values[t] * near.cosine;
     }
   }
-  for (const std::int32_t label : room.touched_) {
+  for (std::size_t i = 0; i < n_touched; ++i) {
+    const std::int32_t label = room.touched_[i];
     float& sum = room.sum_[static_cast<std::size_t>(label)];
     // A sum may pass through 0 and a label be noted twice; the second time there is nothing left of it.
     const std::pair<float, std::int32_t> near{-sum, label};
@@ -201,53 +202,58 @@ void Predictor::unite(PredictorRoom& room) const {
 
 void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
   RowCandidates& found = room.found;
-  const std::size_t count = found.labels.size();
-  found.margin.resize(count);
-  found.cosine.assign(count, 0.0f);
+  const std::size_t count = found.labels.size(), padded = (count + 7) / 8 * 8;
+  found.margin.assign(padded, 0.0f);
+  found.cosine.assign(padded, 0.0f);
+  room.places_.assign(padded, 0);
+  room.padded_.assign(padded, 0);
   for (std::size_t i = 0; i < count; ++i) {
-    found.margin[i] = bias_[static_cast<std::size_t>(found.labels[i])];
-    room.slot_[static_cast<std::size_t>(found.labels[i])] = static_cast<std::uint16_t>(i + 1);
+    const std::int32_t label = found.labels[i];
+    found.margin[i] = bias_[static_cast<std::size_t>(label)];
+    room.slot_[static_cast<std::size_t>(label)] = static_cast<std::uint16_t>(i + 1);
+    room.padded_[i] = label;
   }
-  const std::int64_t long_list = kSearchRatio * static_cast<std::int64_t>(count);
   for (std::int64_t t = 0; t < row.count; ++t) {
-    const auto feature = static_cast<std::size_t>(row.features[t]);
-    const float value = row.values[t];
-    const std::int32_t* first = list_labels_.data() + begin_[feature];
-    const std::int32_t* end = list_labels_.data() + begin_[feature + 1];
-    const Weights* weights = list_weights_.data() + begin_[feature];
-    const auto add = [&](std::size_t i, std::ptrdiff_t at) {
-      found.margin[i] += value * weights[at].head;
-      found.cosine[i] += value * weights[at].cosine;
-    };
-    if (first_dense_[feature] >= 0) {
-      const Weights* dense = dense_.data() + first_dense_[feature];
-      for (std::size_t i = 0; i < count; ++i) {
-        const Weights& weights_of_label = dense[found.labels[i]];
-        found.margin[i] += value * weights_of_label.head;
-        found.cosine[i] += value * weights_of_label.cosine;
-      }
-    } else if (first_word_[feature] >= 0) {
-      const Word* words = words_.data() + first_word_[feature];
-      for (std::size_t i = 0; i < count; ++i) {
-        const Word& word = words[found.labels[i] / 64];
-        const std::uint64_t bit = std::uint64_t{1} << (found.labels[i] % 64);
-        if (word.bits & bit) add(i, word.before + count_bits(word.bits & (bit - 1)));
-      }
-    } else if (end - first <= long_list) {
-      for (const std::int32_t* at = first; at != end; ++at) {
-        const std::uint16_t slot = room.slot_[static_cast<std::size_t>(*at)];
-        if (slot) add(slot - 1u, at - first);
-      }
-    } else {
-      const std::int32_t* at = first;
-      for (std::size_t i = 0; i < count; ++i) {
-        at = std::lower_bound(at, end, found.labels[i]);
-        if (at == end) break;
-        if (*at == found.labels[i]) add(i, at - first);
-      }
+    const List& list = lists_[static_cast<std::size_t>(row.features[t])];
+    if (list.layout == Layout::kShort) {
+      score_short(list, row.values[t], room);
+      continue;
     }
+    const std::int32_t* at = room.padded_.data();
+    if (list.layout == Layout::kBitmap) {
+      kernels_->find_places(words_.data() + list.first_label, found.labels.data(), static_cast<std::int64_t>(count),
+                            room.places_.data());
+      at = room.places_.data();
+    }
+    kernels_->add_weights(pairs_.data() + list.first_pair, at, static_cast<std::int64_t>(padded), row.values[t],
+                          found.margin.data(), found.cosine.data());
   }
   for (const std::int32_t label : found.labels) room.slot_[static_cast<std::size_t>(label)] = 0;
+}
+
+// A list without array or bitmap is read to its end, or searched for every candidate.
+void Predictor::score_short(const List& list, float value, PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  const std::int32_t* first = list_labels_.data() + list.first_label;
+  const std::int32_t* end = first + list.length;
+  const std::uint32_t* pairs = pairs_.data() + list.first_pair;
+  const auto add = [&](std::size_t i, std::ptrdiff_t at) {
+    found.margin[i] += value * from_half(pairs[at]);
+    found.cosine[i] += value * from_half(pairs[at] >> 16);
+  };
+  if (list.length <= kSearchRatio * static_cast<std::int64_t>(found.labels.size())) {
+    for (const std::int32_t* at = first; at != end; ++at) {
+      const std::uint16_t slot = room.slot_[static_cast<std::size_t>(*at)];
+      if (slot) add(slot - 1u, at - first);
+    }
+    return;
+  }
+  const std::int32_t* at = first;
+  for (std::size_t i = 0; i < found.labels.size(); ++i) {
+    at = std::lower_bound(at, end, found.labels[i]);
+    if (at == end) break;
+    if (*at == found.labels[i]) add(i, at - first);
+  }
 }
 
 SparseRow Predictor::prepared(const SparseRow& row, PredictorRoom& room) const {
@@ -322,8 +328,9 @@ void find_candidates(const Predictor& predictor, const CsrView& X, const Routing
         pieces[task].indices.append(found.labels.data(), found.labels.size());
         pieces[task].data.append(found.forest.data(), found.forest.size());
         pieces[task].end_row();
-        cosines[task].insert(cosines[task].end(), found.cosine.begin(), found.cosine.end());
-        margins[task].insert(margins[task].end(), found.margin.begin(), found.margin.end());
+        const auto count = static_cast<std::ptrdiff_t>(found.labels.size());
+        cosines[task].insert(cosines[task].end(), found.cosine.begin(), found.cosine.begin() + count);
+        margins[task].insert(margins[task].end(), found.margin.begin(), found.margin.begin() + count);
       }
     });
   });

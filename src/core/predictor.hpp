@@ -4,7 +4,8 @@
 // Layout. A row has few features, so all that is known of labels lies feature by feature: the weights of the head and
 // of the centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there
 // are candidates are looked up instead of read: in an array by label, or through a bitmap of their labels, where that
-// is not much larger than the list. Retrieval has lists of its own, cut to the strongest labels.
+// is not much larger than the list. Weights are float16 (weight_pairs.hpp). Retrieval has lists of its own, cut to the
+// strongest labels.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "block_kernels.hpp"
 #include "csr.hpp"
 #include "forest_scores.hpp"
 #include "growing_csr.hpp"
+#include "large_vector.hpp"
 #include "node_rows.hpp"
 
 namespace labelprism {
@@ -35,7 +38,7 @@ struct PredictorSettings {
 struct RowCandidates {
   std::vector<std::int32_t> labels;  // ascending
   std::vector<float> forest;         // log p_F, kNotReached for labels that the forest does not know of
-  std::vector<float> margin;         // of the head
+  std::vector<float> margin;         // of the head; margins and cosines go on to a multiple of 8
   std::vector<float> cosine;
 };
 
@@ -53,6 +56,8 @@ class PredictorRoom {
   std::vector<std::pair<float, std::int32_t>> near_;
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
+  std::vector<std::int32_t> padded_;  // the candidates, and zeros to a multiple of 8
+  std::vector<std::int32_t> places_;  // of them in a list
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<float> values_;  // of the row, made unit
 };
@@ -84,40 +89,40 @@ class Predictor {
                float* scores) const;
 
  private:
-  struct Weights {
-    float head, cosine;
-  };
-  // 64 labels of a long list: which of them it has, and how many come before.
-  struct Word {
-    std::uint64_t bits;
-    std::int64_t before;
+  enum class Layout : std::int32_t { kShort, kBitmap, kArray };
+  // What is known of a feature.
+  struct List {
+    std::int64_t first_pair;   // of its weights: an entry for every label of an array; before those of a bitmap is a 0
+    std::int64_t first_label;  // of its labels, or of the words of its bitmap
+    std::int32_t length;
+    Layout layout;
   };
   struct Near {
     std::int32_t label;
     float cosine;
   };
 
-  void join_weights(const CsrView& centroids, const CsrView& head);
-  void index_long_lists();
-  void index_centroids(const CsrView& centroids);
+  struct ByColumn;
+  void join_weights(const ByColumn& by_centroid, const ByColumn& by_head);
+  void add_list(const std::vector<std::int32_t>& labels, const std::vector<std::uint32_t>& pairs);
+  void index_centroids(const ByColumn& lists);
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void nearest(const SparseRow& row, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void score(const SparseRow& row, PredictorRoom& room) const;
+  void score_short(const List& list, float value, PredictorRoom& room) const;
 
   const ForestScorer& forest_;
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
-  std::vector<std::int64_t> begin_;        // of each feature's list
+  std::vector<List> lists_;                // one for each feature
   std::vector<std::int32_t> list_labels_;  // ascending within a list; apart from the weights, most of which go unread
-  std::vector<Weights> list_weights_;
-  std::vector<std::int64_t> first_word_;  // of each feature's bitmap; -1: it has none
-  std::vector<Word> words_;
-  std::vector<std::int64_t> first_dense_;  // of each feature's list with an entry for every label; -1: it has none
-  std::vector<Weights> dense_;
+  LargeVector<std::uint32_t> pairs_;
+  LargeVector<LabelWord> words_;
   std::vector<std::int64_t> near_begin_;
-  std::vector<Near> near_;
+  LargeVector<Near> near_;
+  const BlockKernels* kernels_;
   mutable Lender<std::unique_ptr<PredictorRoom>> rooms_;
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 _KINDS: dict[str, type] = {
     kind.__name__: kind for kind in (SpectralTree, AllLabels, MostFrequent, LogisticHead, LowRankHead, ConstantHead)
 }
+_ATTRIBUTE = re.compile(r"_[a-z][a-z0-9_]*|[a-z][a-z0-9_]*_")  # learned ones; nothing else may be set by a file
 _PARTS_OF_CSR = ("indptr", "indices", "data")
 
 
@@ -65,6 +67,9 @@ def unpacked(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], pr
     try:
         kind = _KINDS[meta["kind"]]
         part = kind(**meta["parameters"])
+        for key in (*meta["values"], *meta["matrices"]):
+            if not _ATTRIBUTE.fullmatch(key):
+                raise ValueError(f"the description of the {prefix} sets {key!r}, which is nothing that is learned")
         for key, value in meta["values"].items():
             setattr(part, key, arrays[value["array"]] if isinstance(value, dict) else value)
         for key, shape in meta["matrices"].items():

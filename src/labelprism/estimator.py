@@ -247,6 +247,6 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
                 model.filter_ = unpacked(meta["filter"], arrays, "filter")
                 model.head_ = unpacked(meta["head"], arrays, "head")
                 model.head_.candidates_ = model.filter_.leaf_candidates_
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
             raise ModelFormatError(f"the model is damaged: {error}", path) from error
         return model

@@ -50,7 +50,7 @@ def save_arrays(path: StrPath, meta: Mapping[str, Any], arrays: Mapping[str, npt
         What is to be kept beside the arrays; fit for JSON.
     arrays : dict of str to array
     """
-    target = Path(path)
+    target = Path(path).resolve()  # what a link points to is replaced, not the link
     if target.exists() and not (target / "meta.json").is_file():
         raise FileExistsError(f"{target} is there and is no model; choose another path or remove it")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,11 @@ def _take_place(fresh: Path, target: Path) -> None:
     elif not _exchanged(fresh, target):  # an old system: for a moment the target is under another name
         aside = fresh.with_suffix(".old")
         target.rename(aside)
-        fresh.rename(target)
+        try:
+            fresh.rename(target)
+        except BaseException:
+            aside.rename(target)
+            raise
         shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -169,9 +173,11 @@ def _checked_file(root: Path, name: str, entry: Any) -> Path:
         raise ModelFormatError(f"an array has the name {name!r}", root / "meta.json")
     path = root / f"{name}.npy"
     try:
-        dtype, shape = entry["dtype"], [int(extent) for extent in entry["shape"]]
-        if dtype not in _DTYPES or min(shape, default=0) < 0 or not isinstance(entry["sha256"], str):
-            raise ValueError(f"dtype {dtype!r}, shape {shape}")
+        dtype, shape = entry["dtype"], entry["shape"]
+        # type() and not isinstance(): True is no extent
+        is_shape = isinstance(shape, list) and len(shape) <= 2 and all(type(n) is int and n >= 0 for n in shape)
+        if dtype not in _DTYPES or not is_shape or not isinstance(entry["sha256"], str):
+            raise ValueError(f"dtype {dtype!r}, shape {shape!r}")
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFormatError(f"the entry of {name} is damaged: {error}", root / "meta.json") from error
     try:
@@ -191,7 +197,7 @@ def _read_array(path: Path, entry: dict[str, Any], verify: bool) -> npt.NDArray[
         raise ModelFormatError("the content is not what was saved (SHA-256 differs)", path)
     try:
         array = np.load(path, mmap_mode="r" if np.prod(entry["shape"]) else None, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # NumPy promises no kind: headers are tokenised as Python source
         raise ModelFormatError(f"not an array: {error}", path) from error
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"] or not array.flags.c_contiguous:
         raise ModelFormatError(

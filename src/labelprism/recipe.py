@@ -55,7 +55,7 @@ class RecipeSettings:
         Whether rows are made unit first.
     """
 
-    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30})
+    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 50
     training_candidates: int = 100
@@ -73,7 +73,7 @@ class RecipeSettings:
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "fast": RecipeSettings(
-        forest={"n_trees": 2, "stop_labels": 50},
+        forest={"n_trees": 2, "stop_labels": 50, "smallest": 0.1},
         head={"passes": 3, "rare_examples": 10.0},
         training_candidates=50,
         held_out=700,
@@ -189,8 +189,11 @@ class DefaultRecipe:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> DefaultRecipe:
         """Make a model of what `arrays` and `meta` returned; predictions are the same to the bit."""
-        d, c = int(meta["n_features"]), int(meta["n_labels"])
-        forest = SpectralForest(n_trees=int(meta["n_trees"]), smallest=float(meta["smallest"]))
+        d, c, n_trees = (_size(meta, name) for name in ("n_features", "n_labels", "n_trees"))
+        smallest = float(meta["smallest"])
+        if not 0 <= smallest <= 1:
+            raise ValueError(f"smallest must be from 0 to 1, got {smallest}; the model is damaged")
+        forest = SpectralForest(n_trees=n_trees, smallest=smallest)
         children = np.ascontiguousarray(arrays["forest_children"])
         routers = _unpacked("forest_routers", arrays, d)
         leaves = _unpacked("forest_leaves", arrays, c)
@@ -399,6 +402,13 @@ def _packed(name: str, matrix: sp.csr_array, values: npt.NDArray[Any]) -> Arrays
     columns = matrix.indices.astype(np.uint16 if matrix.shape[1] <= 1 << 16 else np.int32)
     lengths = np.diff(matrix.indptr).astype(np.int32)
     return {f"{name}_lengths": lengths, f"{name}_columns": columns, f"{name}_values": values}
+
+
+def _size(meta: Mapping[str, Any], name: str) -> int:
+    value = meta[name]
+    if type(value) is not int or not 0 < value < 1 << 31:
+        raise ValueError(f"{name} must be a whole number from 1 to 2147483647, got {value!r}; the model is damaged")
+    return value
 
 
 def _unpacked(name: str, arrays: Mapping[str, npt.NDArray[Any]], n_columns: int) -> sp.csr_array:
