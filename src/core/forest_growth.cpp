@@ -16,6 +16,9 @@
 namespace labelprism {
 namespace {
 
+constexpr std::int64_t kManyRows = 1000;  // a node of so many rows is not left whole by one bad start
+constexpr int kStarts = 4;
+constexpr double kRelaxed = 0.1;
 constexpr std::int64_t kRowsPerTask = 8192;  // a large node is routed in pieces of so many rows
 
 // The examples that reach a node, and with which probability.
@@ -103,7 +106,7 @@ class Grower {
       rooms_.lend([&](GrowthRoom& room) {
         prepare(room);
         count_labels(level[node].members, room);
-        if (may_split && is_worth_splitting(level[node].members, room)) split(level[node], room, outcomes[node]);
+        if (may_split && is_worth_splitting(level[node].members, room)) try_to_split(level[node], room, outcomes[node]);
         if (!outcomes[node].is_split) {
           outcomes[node] = Outcome();
           outcomes[node].leaf = leaf_labels(room);
@@ -162,13 +165,27 @@ class Grower {
     return kept;
   }
 
-  void split(const GrowingNode& node, GrowthRoom& room, Outcome& outcome) const {
+  // A random start may lead to a lopsided split, which is not made. One bad start must not end a whole tree at its
+  // root, so large nodes get further starts, and the
+  // last may be more lopsided.
+  void try_to_split(const GrowingNode& node, GrowthRoom& room, Outcome& outcome) const {
+    const int starts = node.members.count() >= kManyRows ? kStarts : 1;
+    std::uint64_t start = node.key;
+    for (int i = 0; i < starts && !outcome.is_split; ++i, start = scramble(start)) {
+      outcome = Outcome();
+      const bool is_last_of_several = i > 0 && i + 1 == starts;
+      split(node, start, settings_.smallest_share * (is_last_of_several ? kRelaxed : 1), room, outcome);
+    }
+  }
+
+  void split(const GrowingNode& node, std::uint64_t start, double smallest_share, GrowthRoom& room,
+             Outcome& outcome) const {
     const NodeRows sample = node.members.first(settings_.router_rows);
     const Local local(X_, sample, room.feature_place, settings_.min_feature_rows);
     const LocalCsr labels(Y_, sample, room.label_place);
     const Matrix X = local.view();
     const CsrView Y = labels.view();
-    std::vector<float> router = find_router(node, X, local.columns(), Y, sample, outcome);
+    std::vector<float> router = find_router(start, X, local.columns(), Y, sample, outcome);
     if (router.empty()) return;
     outcome.bias = router.back();
     router.pop_back();
@@ -181,21 +198,20 @@ class Grower {
       to_right += sample.weight[i] * right[i];
     }
     const double share = to_right / mass;
-    outcome.is_split = share >= settings_.smallest_share && share <= 1 - settings_.smallest_share;
+    outcome.is_split = share >= smallest_share && share <= 1 - smallest_share;
     outcome.is_routed = sample.count == node.members.count();
     if (outcome.is_split && outcome.is_routed) route(node.key, sample, right.data(), outcome.sides);
   }
 
   // The weights of the node's columns and, as the last element, the bias; nothing where there is nothing to split by.
-  std::vector<float> find_router(const GrowingNode& node, const Matrix& X, const std::vector<std::int32_t>& columns,
+  std::vector<float> find_router(std::uint64_t start, const Matrix& X, const std::vector<std::int32_t>& columns,
                                  const CsrView& Y, const NodeRows& sample, Outcome& outcome) const {
     Matrix some_X = X;
     CsrView some_Y = Y;
     some_X.n_rows = some_Y.n_rows = std::min(X.n_rows, settings_.spectral_rows);
-    Direction direction =
-        settings_.sketch_steps > 0
-            ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, node.key)
-            : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, node.key);
+    Direction direction = settings_.sketch_steps > 0
+                              ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, start)
+                              : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, start);
     if (!(direction.eigenvalue > 0)) return {};
     std::vector<float> margins(static_cast<std::size_t>(X.n_rows));
     for (std::int64_t i = 0; i < X.n_rows; ++i) {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "large_vector.hpp"
 #include "node_rows.hpp"
 #include "thread_pool.hpp"
 
@@ -18,6 +19,7 @@ constexpr float kPriorBias = -1;
 constexpr float kShrinkGradient = 0.2f;
 constexpr float kInactive = std::numeric_limits<float>::max();
 constexpr std::int64_t kRowsPerTask = 256;
+constexpr std::int64_t kAhead = 8;
 constexpr std::int64_t kExamplesPerTask = 1 << 15;
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
@@ -51,7 +53,8 @@ struct Example {
 struct LabelProblem {
   std::vector<std::int32_t> place;  // the local number of a feature, or -1
   std::vector<std::int32_t> features;
-  std::vector<Entry> entries;
+  LargeVector<Entry> entries;
+  std::uint32_t n_entries = 0;
   std::vector<Example> examples;  // held-out ones last
   std::vector<std::int32_t> rows;
   std::vector<std::uint32_t> order;
@@ -66,7 +69,6 @@ struct LabelProblem {
     if (place.empty()) place.assign(static_cast<std::size_t>(X.n_columns), -1);
     for (const std::int32_t feature : features) place[feature] = -1;
     features.clear();
-    entries.clear();
     examples.clear();
     rows.clear();
     const std::int64_t begin = all.indptr[label], end = all.indptr[label + 1];
@@ -75,22 +77,34 @@ struct LabelProblem {
     cost_of_negative = settings.cost * (1 + rarity);
     cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
     max_passes = static_cast<int>(static_cast<float>(settings.passes) * (1 + rarity));
+    make_room(X, all, begin, end);
     for (std::int64_t t = begin; t < end; ++t) {
+      // Rows lie anywhere in the matrix: those that come soon are asked for early.
+      if (t + kAhead < end) {
+        __builtin_prefetch(X.indices + X.indptr[all.rows[t + kAhead]]);
+        __builtin_prefetch(X.data + X.indptr[all.rows[t + kAhead]]);
+      }
       if (!held_out || !held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
     }
     n_seen = examples.size();
-    if (held_out) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        if (held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
-      }
+    for (std::int64_t t = begin; held_out && t < end; ++t) {
+      if (held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
     }
     weights.assign(features.size(), 0.0f);
     bias = kPriorBias;
   }
 
+  void make_room(const CsrView& X, const LabelExamples& all, std::int64_t begin, std::int64_t end) {
+    std::int64_t size = 0;
+    for (std::int64_t t = begin; t < end; ++t) size += X.indptr[all.rows[t] + 1] - X.indptr[all.rows[t]];
+    entries.resize(static_cast<std::size_t>(size));
+    n_entries = 0;
+  }
+
   void append(const CsrView& X, std::int32_t row, bool positive) {
     Example example{};
-    example.begin = static_cast<std::uint32_t>(entries.size());
+    example.begin = n_entries;
+    Entry* entry = entries.data() + n_entries;
     float square = 0;
     for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
       std::int32_t& local = place[X.indices[t]];
@@ -98,10 +112,10 @@ struct LabelProblem {
         local = static_cast<std::int32_t>(features.size());
         features.push_back(X.indices[t]);
       }
-      entries.push_back({static_cast<std::uint32_t>(local), X.data[t]});
+      *entry++ = {static_cast<std::uint32_t>(local), X.data[t]};
       square += X.data[t] * X.data[t];
     }
-    example.end = static_cast<std::uint32_t>(entries.size());
+    example.end = n_entries = static_cast<std::uint32_t>(entry - entries.data());
     example.target = positive ? 1.0f : -1.0f;
     example.diagonal = 0.5f / (positive ? cost_of_positive : cost_of_negative);
     example.curvature = square + 1 + example.diagonal;
@@ -110,11 +124,16 @@ struct LabelProblem {
   }
 
   float margin(const Example& example) const {
-    float sum = bias;
-    for (std::uint32_t t = example.begin; t < example.end; ++t) {
-      sum += weights[entries[t].feature] * entries[t].value;
+    // Two sums side by side: additions wait for each other, multiplications do not.
+    const Entry* entry = entries.data() + example.begin;
+    const Entry* end = entries.data() + example.end;
+    float even = bias, odd = 0;
+    for (; entry + 1 < end; entry += 2) {
+      even += weights[entry[0].feature] * entry[0].value;
+      odd += weights[entry[1].feature] * entry[1].value;
     }
-    return sum;
+    if (entry < end) even += weights[entry->feature] * entry->value;
+    return even + odd;
   }
 
   void move(Example& example, float alpha) {

@@ -58,12 +58,12 @@ class RecipeSettings:
     forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 50
-    training_candidates: int = 100
+    training_candidates: int = 50
     centroid_candidates: int = 10
     centroid_features: int = 200
     longest_list: int = 64
     held_out: int = 1500
-    training_smallest: float = 0.1
+    training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
     use_learned_blend: bool = True
@@ -75,7 +75,7 @@ PRESETS: dict[str, RecipeSettings] = {
     "fast": RecipeSettings(
         forest={"n_trees": 2, "stop_labels": 50, "smallest": 0.1},
         head={"passes": 3, "rare_examples": 10.0},
-        training_candidates=50,
+        training_candidates=30,
         held_out=700,
     ),
 }
@@ -98,7 +98,7 @@ class _Rows(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Candidates of rows, and what forest and centroids say of them."""
+    """Candidates of all rows, and what forest and centroids say of those of held-out rows, the last ones."""
 
     indptr: Int64
     labels: Int32
@@ -314,12 +314,13 @@ class _Training:
         settings = replace(self.settings, unit_rows=False, forest_candidates=self.settings.training_candidates)
         native = _predictor(forest, centre, nothing, zeros, np.zeros(c, np.int64), DEFAULT_BLEND, settings)
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
-        seen = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads)
+        # Of the seen rows, which are many, only the labels are kept.
+        indptr, labels = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads)[:2]
         if rows.n_seen == rows.X.shape[0]:
-            return _Found(*seen[:4])
+            return _Found(indptr, labels, np.zeros(0, np.float32), np.zeros(0, np.float32))
         held = native.find(*csr_parts(rows.held_out[0]), forest.smallest, 1.0, self.n_threads)
-        indptr = np.concatenate([seen[0], held[0][1:] + seen[0][-1]])
-        return _Found(indptr, *(np.concatenate([a, b]) for a, b in zip(seen[1:4], held[1:4], strict=True)))
+        indptr = np.concatenate([indptr, held[0][1:] + indptr[-1]])
+        return _Found(indptr, np.concatenate([labels, held[1]]), *held[2:4])
 
     def _head(self, rows: _Rows, found: _Found) -> OneVsRestHead:
         head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
@@ -343,7 +344,7 @@ class _Training:
         indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
         margin = _values_at(head.held_out_margins_[rows.n_seen :], indptr, labels)
         counts = np.bincount(rows.seen[1].indices, minlength=Y.shape[1])
-        said = (log_head(margin), found.log_forest[first:], found.cosine[first:], np.log1p(counts[labels]))
+        said = (log_head(margin), found.log_forest, found.cosine, np.log1p(counts[labels]))
         features = np.stack(said, axis=1).astype(np.float64)
         importance = inverse_propensity(rows.Y)[labels] if self.objective == "propensity" else None
         return learn_blend(indptr, features, is_true_label(indptr, labels, Y), np.diff(Y.indptr), importance)
