@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 
 @dataclass
-class FixedRoutes:
+class WanderingRoutes:
     """Routes without a filter: decided leaves, and for the random ones the share of rows that go astray."""
 
     table: sp.csr_array
@@ -31,7 +31,7 @@ class Problem:
 
     X: Any
     Y: sp.csr_array
-    routes: FixedRoutes
+    routes: WanderingRoutes
 
     @property
     def table(self) -> sp.csr_array:
@@ -69,7 +69,7 @@ def random_problem(
     Y[:: max(n // 5, 1)] = 0
     lists = [list(rng.choice(c, size=rng.integers(2, c), replace=False)) for _ in range(n_leaves)]
     leaves = rng.integers(n_leaves, size=n).astype(np.int32)
-    routes = FixedRoutes(candidate_table(lists, c), leaves, astray=0.3)
+    routes = WanderingRoutes(candidate_table(lists, c), leaves, astray=0.3)
     return Problem(sp.csr_array(X.astype(np.float32)), sp.csr_array(Y), routes)
 
 
@@ -85,5 +85,5 @@ def separable_problem(n: int = 400, c: int = 8, multilabel: bool = False, seed: 
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     half = c // 2
     table = candidate_table([list(range(half)), list(range(half, c))], c)
-    routes = FixedRoutes(table, (first >= half).astype(np.int32))
+    routes = WanderingRoutes(table, (first >= half).astype(np.int32))
     return Problem(sp.csr_array(X.astype(np.float32)), sp.csr_array(Y), routes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from head_problems import FixedRoutes, Problem, candidate_table, random_problem, separable_problem
+from head_problems import Problem, WanderingRoutes, candidate_table, random_problem, separable_problem
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -170,7 +170,7 @@ def test_huge_margins(name: str) -> None:
 def test_empty_candidate_sets(name: str) -> None:
     problem = random_problem(seed=5)
     table = candidate_table([[], [0, 3, 4], []], 9)
-    head = made(name).fit(problem.X, problem.Y, FixedRoutes(table, problem.leaves))
+    head = made(name).fit(problem.X, problem.Y, WanderingRoutes(table, problem.leaves))
     labels, scores = head.topk(problem.X, problem.leaves, 2)
     empty = problem.leaves != 1
     assert (labels[empty] == -1).all()
@@ -184,7 +184,7 @@ def test_truths_that_were_filtered_out_give_no_positive(name: str) -> None:
     truth = rng.integers(3, size=300)
     X = np.eye(3, dtype=np.float32)[truth]
     Y = sp.csr_array(X)
-    routes = FixedRoutes(candidate_table([[0, 1]], 3), np.zeros(300, np.int32))
+    routes = WanderingRoutes(candidate_table([[0, 1]], 3), np.zeros(300, np.int32))
     softmax = made(name, loss="softmax", passes=20, precondition="none").fit(X, Y, routes)
     scores = softmax.scores(np.eye(3, dtype=np.float32), np.zeros(3, np.int32)).toarray()[:, :2]
     assert scores[0, 0] > scores[0, 1] + 1
@@ -197,7 +197,7 @@ def test_truths_that_were_filtered_out_give_no_positive(name: str) -> None:
 def test_rows_without_labels_or_features(name: str, kind: str) -> None:
     X = sp.csr_array((20, 5), dtype=np.float32)
     Y = sp.csr_array((20, 4), dtype=np.float32)
-    problem = of_input(Problem(X, Y, FixedRoutes(candidate_table([[0, 2]], 4), np.zeros(20, np.int32))), kind)
+    problem = of_input(Problem(X, Y, WanderingRoutes(candidate_table([[0, 2]], 4), np.zeros(20, np.int32))), kind)
     for loss in ("softmax", "logistic"):
         head = fitted(name, problem, loss=loss)
         assert np.isfinite(head.scores(problem.X, problem.leaves).data).all()
@@ -205,7 +205,7 @@ def test_rows_without_labels_or_features(name: str, kind: str) -> None:
 
 def test_one_row_one_label(name: str, kind: str) -> None:
     X, Y = sp.csr_array(np.ones((1, 3), np.float32)), sp.csr_array(np.ones((1, 1), np.float32))
-    problem = of_input(Problem(X, Y, FixedRoutes(candidate_table([[0]], 1), np.zeros(1, np.int32))), kind)
+    problem = of_input(Problem(X, Y, WanderingRoutes(candidate_table([[0]], 1), np.zeros(1, np.int32))), kind)
     head = fitted(name, problem)
     assert head.topk(problem.X, problem.leaves, 2)[0].tolist() == [[0, -1]]
 
