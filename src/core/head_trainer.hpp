@@ -17,12 +17,11 @@
 #include <vector>
 
 #include "csr.hpp"
+#include "head_losses.hpp"
 #include "visit_tile.hpp"
 #include "weight_tables.hpp"
 
 namespace labelprism {
-
-enum class Loss { kSoftmax, kLogistic };
 
 // Which terms a score has; see above.
 struct HeadTerms {
@@ -62,12 +61,6 @@ struct Batch {
   std::int64_t end;
 
   std::int64_t size() const { return end - begin; }
-};
-
-// A label of a row that is among the candidates: the candidate's place in its leaf, and the row's in its batch.
-struct Positive {
-  std::int64_t place;
-  std::int64_t row;
 };
 
 // What one batch of a wave needs. Matrices of candidates and rows are [place][row].
@@ -165,10 +158,5 @@ class HeadTrainer {
 extern template class HeadTrainer<DensePairs>;
 extern template class HeadTrainer<TouchedPairs>;
 extern template class HeadTrainer<DenseWeights>;
-
-// Turns scores into gradients of the mean loss; returns the sum of the losses. All matrices are [place][row]. A row of
-// which no label is a candidate has no gradient under softmax, and only negatives under independent losses.
-double loss_gradient(Loss loss, std::int64_t n_places, std::int64_t n_rows, const std::vector<Positive>& positives,
-                     float* scores);
 
 }  // namespace labelprism
