@@ -88,9 +88,6 @@ class LogisticHead(SGDHead):
         else:
             kind = _core.TouchedTrainer if terms.slot_weights or self._is_unhashed() else _core.TableTrainer
             self._trainer = kind(*arguments, self._width, self.loss_, **terms._asdict())
-        if terms.n_codes:
-            codes = rng.standard_normal(self.candidates_.shape[0] * terms.n_codes)
-            self._trainer.codes = codes.astype(np.float32)
 
     def _is_dense(self) -> bool:
         return self._dense_input and self.task != "hash"
@@ -105,36 +102,15 @@ class LogisticHead(SGDHead):
             return float(self._trainer.train(_padded(rows), *tail))
         return float(self._trainer.train(*csr_parts(rows), self._width, *tail))
 
-    def _finish(self) -> None:
+    def _weights(self) -> tuple[Any, Any]:
         terms, trainer = self._terms(), self._trainer
-        self.slot_bias_ = self._slot_bias()
-        if terms.n_codes:
-            self.codes_ = trainer.codes.reshape(-1, terms.n_codes)
         if self._is_dense():
-            self._keep_dense()
-        else:
-            shared_width = self._width * (terms.n_codes + 1)
-            if isinstance(trainer, _core.TableTrainer):
-                self.coef_: sp.csr_array | Float32 = trainer.take_weights()
-            elif terms.label_weights:
-                self.coef_ = _as_csr(trainer.take_weights(), self.n_labels_, shared_width)
-            if terms.slot_weights:
-                own = _as_csr(trainer.take_slot_weights(), self.candidates_.nnz, self._width)
-                self._keep_own(own)
-        del self._trainer
-
-    def _keep_dense(self) -> None:
-        terms = self._terms()
-        if terms.label_weights:
-            self.coef_ = self._trainer.weights()
-        if terms.slot_weights:
-            self._keep_own(self._trainer.slot_weights())
-
-    def _keep_own(self, own: sp.csr_array | Float32) -> None:
-        if self.task == "weights":
-            self.coef_ = own
-        else:
-            self.slot_coef_ = own
+            return trainer.weights(), trainer.slot_weights()
+        if isinstance(trainer, _core.TableTrainer):
+            return trainer.take_weights(), None
+        shared = self.n_labels_ if terms.label_weights else 0, self._width * (terms.n_codes + 1)
+        own = self.candidates_.nnz if terms.slot_weights else 0, self._width
+        return _as_csr(trainer.take_weights(), *shared), _as_csr(trainer.take_slot_weights(), *own)
 
     # ------------------------------------------------------------------------------------------------------------ use
 

@@ -100,36 +100,18 @@ class LowRankHead(SGDHead):
         initial = np.zeros((self._width, width), np.float32)
         initial[:, : self.rank] = rng.standard_normal((self._width, self.rank), np.float32) / np.sqrt(self.rank)
         self._trainer.set_embedding(initial)
-        if terms.n_codes:
-            codes = rng.standard_normal(self.candidates_.shape[0] * terms.n_codes)
-            self._trainer.codes = codes.astype(np.float32)
 
     def _train(self, rows: Any, Y: sp.csr_array, visits: Visits, rate: float) -> float:
         labels = csr_parts(Y[visits.rows])
-        step = self._step(rate)
-        tail = (labels.indptr, labels.indices, visits.offsets, visits.leaves, *step)
+        tail = (labels.indptr, labels.indices, visits.offsets, visits.leaves, *self._step(rate))
         return float(self._trainer.train_embedded(*csr_parts(rows), *tail))
 
-    def _finish(self) -> None:
-        terms, trainer = self._terms(), self._trainer
-        self.slot_bias_ = self._slot_bias()
-        self.embedding_ = trainer.embedding()
+    def _weights(self) -> tuple[Any, Any]:
+        embedding, scale = self._trainer.embedding(), self.scale_
         if not self._is_hashed and self.task != "hash":  # fold the scale in: there is nothing else to do to features
-            scale = self.scale_ if self.scale_.ndim == 2 else self.scale_[:, None]
-            self.embedding_ = np.ascontiguousarray(
-                scale @ self.embedding_ if self.scale_.ndim == 2 else scale * self.embedding_, np.float32
-            )
-        if terms.n_codes:
-            self.codes_ = trainer.codes.reshape(-1, terms.n_codes)
-        if terms.label_weights:
-            self.coef_: Float32 = trainer.weights()
-        if terms.slot_weights:
-            own = trainer.slot_weights()
-            if self.task == "weights":
-                self.coef_ = own
-            else:
-                self.slot_coef_ = own
-        del self._trainer
+            embedding = scale @ embedding if scale.ndim == 2 else scale[:, None] * embedding
+        self.embedding_: Float32 = np.ascontiguousarray(embedding, np.float32)
+        return self._trainer.weights(), self._trainer.slot_weights()
 
     # ------------------------------------------------------------------------------------------------------------ use
 

@@ -118,7 +118,7 @@ class SGDHead(Head):
             self._begin(X)
             rows = self._prepared(X)
             self._make_trainer(rng)
-            self._set_priors(Y)
+            self._set_priors(Y, rng)
             self._run(rows, Y, routes, rng)
             self._finish()
         except BaseException:
@@ -207,8 +207,11 @@ class SGDHead(Head):
     def _crossed(self, rows: Any, leaves: Int32) -> Any:
         return crossed(rows, leaves, self._width, self._seed) if self.task == "hash" else rows
 
-    def _set_priors(self, Y: sp.csr_array) -> None:
+    def _set_priors(self, Y: sp.csr_array, rng: np.random.Generator) -> None:
         """Begin with the frequencies of the labels, in the leaves where leaves have biases, else in all rows."""
+        if self.task == "low_rank":  # with codes of zero the weights of codes would never move
+            codes = rng.standard_normal(self.candidates_.shape[0] * self.n_codes)
+            self._trainer.codes = codes.astype(np.float32)
         labels_per_row = Y.nnz / max(Y.shape[0], 1)
         if self._terms().slot_bias:
             share = np.exp(self.candidates_.data.astype(np.float64))
@@ -261,9 +264,23 @@ class SGDHead(Head):
         """Train on rows, which are in the order of the visits; return the sum of their losses."""
         raise NotImplementedError
 
+    def _weights(self) -> tuple[Any, Any]:
+        """Return the weights of the labels and of the candidates, where the task has them; taken from the trainer."""
+        raise NotImplementedError
+
+    coef_: sp.csr_array | Float32
+
     def _finish(self) -> None:
         """Keep what the trainer has learned, and let go of it."""
-        raise NotImplementedError
+        terms = self._terms()
+        self.slot_bias_ = self._slot_bias()
+        if terms.n_codes:
+            self.codes_ = self._trainer.codes.reshape(-1, terms.n_codes)
+        shared, own = self._weights()
+        self.coef_ = shared if terms.label_weights else own
+        if terms.label_weights and terms.slot_weights:
+            self.slot_coef_ = own
+        del self._trainer
 
     # ------------------------------------------------------------------------------------------------------------ use
 
