@@ -30,7 +30,8 @@ from timing import machine
 from labelprism import PrismClassifier, metrics
 
 SMALL = (
-    "labelprism:default,labelprism:tail,labelprism:fast,omikuji:parabel,omikuji:bonsai,libpecos+:default,napkinxc:plt"
+    "labelprism:default,labelprism:tail,labelprism:fast,omikuji:parabel,omikuji:bonsai,libpecos+:default,napkinxc:plt,"
+    "vowpalwabbit:plt"
 )
 ALL = (
     SMALL + ",labelprism:paper,omikuji:attentionxml,libpecos+:ova,libpecos+:bag3,napkinxc:plt-ens3,"
