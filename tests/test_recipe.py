@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference
 from labelprism.metrics import precision_at_k
-from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default, unit_rows
+from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
 
 
 def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
@@ -98,7 +99,7 @@ def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
 
 
 def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
-    X = unit_rows(data[2])
+    X = normalize(data[2])
     log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
     centre, head = model.centroids_.toarray(), model.head_.toarray()
     labels, scores = model.predict_topk(data[2], 30)

@@ -144,9 +144,8 @@ HeadTerms checked_terms(bool label_weights, bool slot_bias, bool slot_weights, s
 }
 
 template <class Table>
-void bind_sparse_trainer(nb::module_& m, nb::class_<SparseTrainer<Table>>& bound) {
+void bind_sparse_trainer(nb::class_<SparseTrainer<Table>>& bound) {
   using Trainer = SparseTrainer<Table>;
-  (void)m;
   bound
       .def(
           "__init__",
@@ -186,7 +185,7 @@ void bind_sparse_trainer(nb::module_& m, nb::class_<SparseTrainer<Table>>& bound
 
 void bind_trainers(nb::module_& m) {
   nb::class_<SparseTrainer<DensePairs>> dense(m, "TableTrainer", "Trains a head with a weight for every feature.");
-  bind_sparse_trainer<DensePairs>(m, dense);
+  bind_sparse_trainer<DensePairs>(dense);
   dense.def("weights", [](SparseTrainer<DensePairs>& self) { return copied(self.labels()); })
       .def(
           "take_weights",
@@ -199,7 +198,7 @@ void bind_trainers(nb::module_& m) {
           "The weights of the labels, without a copy; the trainer has none then.");
 
   nb::class_<SparseTrainer<TouchedPairs>> touched(m, "TouchedTrainer", "Trains a head with weights where needed.");
-  bind_sparse_trainer<TouchedPairs>(m, touched);
+  bind_sparse_trainer<TouchedPairs>(touched);
   touched.def("weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.labels(), false); })
       .def("slot_weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.slots(), false); })
       .def("take_weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.labels(), true); })

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, csr_parts
@@ -260,7 +261,7 @@ class _Training:
         self._since = perf_counter()
 
     def run(self, X: sp.csr_array, Y: sp.csr_array) -> DefaultRecipe:
-        rows = self._split(unit_rows(X) if self.settings.unit_rows else X, Y)
+        rows = self._split(normalize(X) if self.settings.unit_rows else X, Y)
         self._note("split")
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed).fit(*rows.seen)
         leaves = forest.leaf_candidates_
@@ -348,14 +349,6 @@ class _Training:
         features = np.stack(said, axis=1).astype(np.float64)
         importance = inverse_propensity(rows.Y)[labels] if self.objective == "propensity" else None
         return learn_blend(indptr, features, is_true_label(indptr, labels, Y), np.diff(Y.indptr), importance)
-
-
-def unit_rows(X: sp.csr_array) -> sp.csr_array:
-    """Return X with rows of norm 1; empty rows stay empty."""
-    squares = np.concatenate([[0.0], np.cumsum(np.square(X.data, dtype=np.float64))])
-    norms = np.sqrt(squares[X.indptr[1:]] - squares[X.indptr[:-1]])
-    data = X.data / np.repeat(np.where(norms > 0, norms, 1), np.diff(X.indptr))
-    return sp.csr_array((data.astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
 def _predictor(

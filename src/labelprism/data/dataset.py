@@ -140,6 +140,22 @@ def as_features(X: Any) -> sp.csr_array | Float32:
     return dense
 
 
+def as_features_of(estimator: Any, X: Any) -> sp.csr_array | Float32:
+    """Return `X` as `as_features` does, made sure to have the features that an estimator was fitted with.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted; has `n_features_in_`.
+    X : sparse matrix or array-like of shape (n, d)
+    """
+    X = as_features(X)
+    if X.shape[1] != estimator.n_features_in_:
+        name = type(estimator).__name__
+        raise ValueError(f"X has {X.shape[1]} features, but {name} was fitted with {estimator.n_features_in_}")
+    return X
+
+
 def as_label_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return label names as a tuple, made sure to be strings, each another one.
 

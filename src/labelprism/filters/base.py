@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, as_label_matrix, check_whole, csr_parts, is_sparse
-from labelprism.data.dataset import as_features
+from labelprism.data.dataset import as_features, as_features_of
 
 SMALLEST_PROBABILITY = 1e-12
 """Candidates that no example of a leaf has (orphans, head labels) count as this probable there."""
@@ -108,12 +108,7 @@ class Filter(BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any) -> sp.csr_array | Float32:
         """Return X as the native core takes it, made sure to have the features of `fit`."""
         check_is_fitted(self, "leaf_candidates_")
-        X = as_features(X)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} was fitted with {self.n_features_in_}"
-            )
-        return X
+        return as_features_of(self, X)
 
 
 def check_fit_input(X: Any, Y: Any, n_labels: int | None = None) -> tuple[sp.csr_array | Float32, sp.csr_array]:

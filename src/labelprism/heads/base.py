@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, check_whole, csr_parts
 from labelprism._threads import thread_count
-from labelprism.data.dataset import as_features
+from labelprism.data.dataset import as_features_of
 
 _ENTRIES_PER_BLOCK = 1 << 24  # scores held at once while the best are looked for
 
@@ -130,12 +130,7 @@ class Head(BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> sp.csr_array | Float32:
         check_is_fitted(self, "candidates_")
-        X = as_features(X)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} was fitted with {self.n_features_in_}"
-            )
-        return X
+        return as_features_of(self, X)
 
     def _checked_leaves(self, leaves: Any, n: int) -> Int32:
         leaves = np.ascontiguousarray(leaves)
