@@ -69,7 +69,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help="take so many training rows, and at most as many test rows")
     parser.add_argument("--passes", type=int, default=20, help="passes of H over the examples")
     parser.add_argument(
-        "--baseline-passes", type=int, help="those of the embedding's regression; as --passes by default"
+        "--baseline-passes",
+        type=int,
+        help="those of the regression over all labels; as --passes by default, 0: odp and lshtc go without it",
     )
     parser.add_argument("--jobs", type=int, default=-1, help="threads; -1 is all cores")
     parser.add_argument("--seed", type=int, default=0)
@@ -98,7 +100,7 @@ def main() -> None:
     a = arguments()
     settings = Settings(
         passes=a.passes,
-        baseline_passes=a.baseline_passes or a.passes,
+        baseline_passes=a.passes if a.baseline_passes is None else a.baseline_passes,
         jobs=a.jobs,
         seed=a.seed,
         max_depth=a.depth,

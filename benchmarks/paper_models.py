@@ -33,6 +33,7 @@ class Settings:
 
     passes: int = 20
     baseline_passes: int = 20
+    """0: without the baseline, whose regressions over all labels may take too long."""
     jobs: int = -1
     seed: int = 0
     max_depth: int = 14
@@ -192,8 +193,10 @@ class Quality(NamedTuple):
     """Routing and ranking of the test examples, the best of three runs."""
 
 
-def measured(model: Model, data: Split, train: bool = False) -> Quality:
-    """Measure a model on test examples and, if wanted, on training examples."""
+def measured(model: Model | None, data: Split, train: bool = False) -> Quality:
+    """Measure a model on test examples and, if wanted, on training examples; nothing of a baseline left out."""
+    if model is None:
+        return Quality((np.nan, np.nan, np.nan), np.nan, np.nan)
     found = model.topk(data.X_test)
     seconds = best_of(lambda: model.topk(data.X_test), 3)
     first, third, fifth = (metrics.precision_at_k(data.Y_test, found, k) for k in (1, 3, 5))
@@ -230,7 +233,9 @@ def percent(share: float, digits: int = 2) -> str:
 
 
 def speed(examples_per_second: float) -> str:
-    """Write a speed with three digits that count."""
+    """Write a speed with three digits that count; nothing where there is none."""
+    if np.isnan(examples_per_second):
+        return ""
     digits = max(0, int(np.floor(np.log10(max(examples_per_second, 1)))) - 2)
     return f"{round(examples_per_second, -digits):,.0f} ex/s"
 

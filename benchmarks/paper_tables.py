@@ -77,34 +77,35 @@ def aloi_table(data: Split, settings: Settings, k: int | None, peers: Path | Non
     tree, seconds = timed_tree(data, k or budget(data.Y.shape[1]), settings)
     model = fitted(data, tree, low_rank_head(settings, task="weights"), "tree + rank-50 LR")
     names = ("Rank-50 LR", "Tree + Rank-50 LR")
-    return _multiclass_table(data, settings, [flat, model], seconds, names, PAPER_ALOI) + peer_rows(data, peers)
+    return _multiclass_table(data, settings, flat, model, seconds, names, PAPER_ALOI) + peer_rows(data, peers)
 
 
 def odp_table(data: Split, settings: Settings, k: int | None, peers: Path | None) -> str:
     """Return Table 5: logistic regression on a label embedding against tree + hashed logistic regression."""
     rank = settings.embedding_rank or 300
-    flat = embedded_baseline(data, settings, rank, "softmax")
+    flat = embedded_baseline(data, settings, rank, "softmax") if settings.baseline_passes else None
     tree, seconds = timed_tree(data, k or budget(data.Y.shape[1]), settings)
     model = fitted(data, tree, logistic_head(data, settings, task="bias"), "tree + LR")
     names = (f"Rank-{rank} LR", "Tree + LR")
-    return _multiclass_table(data, settings, [flat, model], seconds, names, PAPER_ODP) + peer_rows(data, peers)
+    return _multiclass_table(data, settings, flat, model, seconds, names, PAPER_ODP) + peer_rows(data, peers)
 
 
 def _multiclass_table(
     data: Split,
     settings: Settings,
-    models: list[Model],
+    flat: Model | None,
+    model: Model,
     tree_seconds: float,
     names: tuple[str, str],
     paper: dict[str, tuple[str, str]],
 ) -> str:
     """Return a table of a flat model, a tree with H, and the same tree alone."""
-    models = [*models, fitted(data, models[1].filter, ConstantHead(n_jobs=settings.jobs), "tree + constant")]
-    qualities = [measured(model, data, train=True) for model in models]
+    models = [flat, model, fitted(data, model.filter, ConstantHead(n_jobs=settings.jobs), "tree + constant")]
+    qualities = [measured(one, data, train=True) for one in models]
     rows = [["test accuracy", *(percent(quality.precision[0]) for quality in qualities)]]
     rows += [["train accuracy", *(percent(quality.train_precision) for quality in qualities)]]
     rows += _speed_rows(models, qualities, tree_seconds)
-    return _beside_paper(data, _tree_rows(data, models[1].filter) + rows, names, paper)
+    return _beside_paper(data, _tree_rows(data, model.filter) + rows, names, paper)
 
 
 def lshtc_tables(data: Split, settings: Settings, budgets: list[int] | None, peers: Path | None) -> str:
@@ -112,9 +113,11 @@ def lshtc_tables(data: Split, settings: Settings, budgets: list[int] | None, pee
     k = budget(data.Y.shape[1])
     budgets = budgets or [k, 3 * k // 2, 3 * k]
     rank = settings.embedding_rank or 800
-    flat = embedded_baseline(data, settings, rank, "logistic", settings.fourier_features)
+    flat = None
+    if settings.baseline_passes:
+        flat = embedded_baseline(data, settings, rank, "logistic", settings.fourier_features)
     trees = [timed_tree(data, k, settings) for k in budgets]
-    models = [flat, *(_independent(data, settings, tree) for tree, _ in trees)]
+    models: list[Model | None] = [flat, *(_independent(data, settings, tree) for tree, _ in trees)]
     models.insert(2, fitted(data, trees[0][0], ConstantHead(n_jobs=settings.jobs), "tree + constant"))
     qualities = [measured(model, data) for model in models]
     names = (f"Rank-{rank} ILR", "Tree + ILR")
@@ -154,12 +157,12 @@ def _tree_rows(data: Split, tree: SpectralTree) -> list[list[str]]:
     return [*rows, ["hyperplane evaluations an example", *planes]]
 
 
-def _speed_rows(models: list[Model], qualities: list[Quality], tree_seconds: float) -> list[list[str]]:
+def _speed_rows(models: list[Model | None], qualities: list[Quality], tree_seconds: float) -> list[list[str]]:
     grown = f"{tree_seconds:.1f}"
     return [
         ["inference speed", *(speed(quality.examples_per_second) for quality in qualities)],
         ["seconds to grow the tree", "", grown, grown],
-        ["seconds to train the rest", *(f"{model.train_seconds:.1f}" for model in models)],
+        ["seconds to train the rest", *(f"{model.train_seconds:.1f}" if model else "" for model in models)],
     ]
 
 

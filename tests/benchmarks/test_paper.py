@@ -74,6 +74,16 @@ def test_multilabel_tables(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert {"Rank-10 ILR", "Tree + ILR, k = 6", "k = 9", "FastXML (paper, LSHTC)"} <= set(names)
 
 
+@pytest.mark.parametrize("command", ["odp", "lshtc"])
+def test_without_baseline(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {row[0]: row for row in run(monkeypatch, capsys, command, *QUICK, "--baseline-passes", 0, folder)}
+    accuracy = rows["test accuracy" if command == "odp" else "test P@1"]
+    assert accuracy[1] == rows["inference speed"][1] == rows["seconds to train the rest"][1] == ""
+    assert share(accuracy[2]) > 1 / N_LABELS
+
+
 def test_ablation(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for head in ("logistic", "low_rank"):
         rows = {row[0]: row for row in run(monkeypatch, capsys, "ablation", *QUICK, "--head", head, folder)}
