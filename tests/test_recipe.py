@@ -134,6 +134,16 @@ def test_every_step_can_be_left_out(data: Any, settings: RecipeSettings) -> None
     assert precision_at_k(data[3], labels, 1) > 0.8
 
 
+@pytest.mark.parametrize(("gain", "wanted"), [(-1.0, 15), (1.0, 10)])
+def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gain: float, wanted: int) -> None:
+    settings = RecipeSettings(wide_search=(15, 200), wide_gain=gain)
+    model = fit_default(*data[:2], preset=settings)
+    assert model.settings.centroid_candidates == wanted
+    again = DefaultRecipe.from_arrays(model.arrays(), json.loads(json.dumps(model.meta())))
+    for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
     labels, _ = model.predict_topk(data[2], 3)
     longer, _ = model.predict_topk(sp.csr_array(data[2] * np.float32(8)), 3)

@@ -16,9 +16,9 @@
 namespace labelprism {
 namespace {
 
-constexpr std::int64_t kManyRows = 1000;  // a node of so many rows is not left whole by one bad start
-constexpr int kStarts = 4;
-constexpr double kRelaxed = 0.1;
+constexpr std::int64_t kManyRows = 1000;     // a node of so many rows is not left whole by one bad start
+constexpr int kDirections = 8;               // so many are tried
+constexpr double kBalanced = 0.2;            // until the smaller side has this share
 constexpr std::int64_t kRowsPerTask = 8192;  // a large node is routed in pieces of so many rows
 
 // The examples that reach a node, and with which probability.
@@ -46,6 +46,7 @@ struct Outcome {
   bool is_split = false;
   bool is_routed = false;  // whether `sides` are filled already; large nodes are routed afterwards, in pieces
   Entries router, leaf;
+  std::vector<float> right;  // the probabilities of the examples to go right
   float bias = 0, noise = 0, growth_noise = 0;
   Members sides[2];  // left, right
 };
@@ -165,53 +166,72 @@ class Grower {
     return kept;
   }
 
-  // A random start may lead to a lopsided split, which is not made. One bad start must not end a whole tree at its
-  // root, so large nodes get further starts, and the
-  // last may be more lopsided.
+  // The best direction may be that of a few examples unlike all others, so that a tree would peel them off step by step
+  // and never take the rest apart. So large nodes try further directions when the smaller side is too small, and take
+  // the most balanced split.
   void try_to_split(const GrowingNode& node, GrowthRoom& room, Outcome& outcome) const {
-    const int starts = node.members.count() >= kManyRows ? kStarts : 1;
-    std::uint64_t start = node.key;
-    for (int i = 0; i < starts && !outcome.is_split; ++i, start = scramble(start)) {
-      outcome = Outcome();
-      const bool is_last_of_several = i > 0 && i + 1 == starts;
-      split(node, start, settings_.smallest_share * (is_last_of_several ? kRelaxed : 1), room, outcome);
-    }
-  }
-
-  void split(const GrowingNode& node, std::uint64_t start, double smallest_share, GrowthRoom& room,
-             Outcome& outcome) const {
+    const bool is_large = node.members.count() >= kManyRows;
     const NodeRows sample = node.members.first(settings_.router_rows);
     const Local local(X_, sample, room.feature_place, settings_.min_feature_rows);
     const LocalCsr labels(Y_, sample, room.label_place);
+    const int directions = is_large ? kDirections : 1;
+    double largest_share = 0;
+    for (int rank = 0; rank < directions && largest_share < kBalanced; ++rank) {
+      Outcome tried;
+      const double share = split(node.key, rank, local, labels.view(), sample, tried);
+      if (share <= largest_share) continue;
+      largest_share = share;
+      outcome = std::move(tried);
+    }
+    if (is_large && largest_share < settings_.smallest_share) {
+      // Sides that are hard to tell apart: the classifier sends nearly all to the larger one. The median does not.
+      Outcome tried;
+      const double share = split(node.key, 0, local, labels.view(), sample, tried, true);
+      if (share > largest_share) {
+        largest_share = share;
+        outcome = std::move(tried);
+      }
+    }
+    outcome.is_split = largest_share >= settings_.smallest_share;
+    outcome.is_routed = sample.count == node.members.count();
+    if (outcome.is_split && outcome.is_routed) route(node.key, sample, outcome.right.data(), outcome.sides);
+  }
+
+  // Finds a router, and returns the share of the mass that would go to the smaller side. The bias is the router's own,
+  // or the median of the margins.
+  double split(std::uint64_t key, int rank, const Local& local, const CsrView& Y, const NodeRows& sample,
+               Outcome& outcome, bool at_median = false) const {
     const Matrix X = local.view();
-    const CsrView Y = labels.view();
-    std::vector<float> router = find_router(start, X, local.columns(), Y, sample, outcome);
-    if (router.empty()) return;
+    std::vector<float> router = find_router(key, rank, X, local.columns(), Y, sample, outcome);
+    if (router.empty()) return 0;
     outcome.bias = router.back();
     router.pop_back();
     outcome.router = without_small(local.columns(), router);
-    std::vector<float> right(static_cast<std::size_t>(sample.count));
-    double mass = 0, to_right = 0;
-    for (std::size_t i = 0; i < right.size(); ++i) {
-      right[i] = probability(row_dot(X, static_cast<std::int64_t>(i), router.data()), outcome);
-      mass += sample.weight[i];
-      to_right += sample.weight[i] * right[i];
+    outcome.right.resize(static_cast<std::size_t>(sample.count));
+    for (std::size_t i = 0; i < outcome.right.size(); ++i) {
+      outcome.right[i] = row_dot(X, static_cast<std::int64_t>(i), router.data());
     }
-    const double share = to_right / mass;
-    outcome.is_split = share >= smallest_share && share <= 1 - smallest_share;
-    outcome.is_routed = sample.count == node.members.count();
-    if (outcome.is_split && outcome.is_routed) route(node.key, sample, right.data(), outcome.sides);
+    if (at_median) outcome.bias = median_split(outcome.right.data(), sample.weight, sample.count);
+    double mass = 0, to_right = 0;
+    for (std::size_t i = 0; i < outcome.right.size(); ++i) {
+      outcome.right[i] = probability(outcome.right[i], outcome);
+      mass += sample.weight[i];
+      to_right += sample.weight[i] * outcome.right[i];
+    }
+    return std::min(to_right, mass - to_right) / mass;
   }
 
   // The weights of the node's columns and, as the last element, the bias; nothing where there is nothing to split by.
-  std::vector<float> find_router(std::uint64_t start, const Matrix& X, const std::vector<std::int32_t>& columns,
-                                 const CsrView& Y, const NodeRows& sample, Outcome& outcome) const {
+  std::vector<float> find_router(std::uint64_t start, int rank, const Matrix& X,
+                                 const std::vector<std::int32_t>& columns, const CsrView& Y, const NodeRows& sample,
+                                 Outcome& outcome) const {
     Matrix some_X = X;
     CsrView some_Y = Y;
     some_X.n_rows = some_Y.n_rows = std::min(X.n_rows, settings_.spectral_rows);
-    Direction direction = settings_.sketch_steps > 0
-                              ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, start)
-                              : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, start);
+    Direction direction =
+        settings_.sketch_steps > 0
+            ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, start, rank)
+            : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, start + rank);
     if (!(direction.eigenvalue > 0)) return {};
     std::vector<float> margins(static_cast<std::size_t>(X.n_rows));
     for (std::int64_t i = 0; i < X.n_rows; ++i) {

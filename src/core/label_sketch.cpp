@@ -56,9 +56,10 @@ void scale_to_unit(Block& block) {
   for (float& value : block) value *= scale;
 }
 
-// The combination a of the columns that is largest by `objective` among those of length 1 by `lengths`; and how large.
+// The combination a of the columns that is largest by `objective` among those of length 1 by `lengths`, or, for a
+// `rank` above 0, the best of those orthogonal to so many better ones; and how large.
 std::pair<double, std::array<double, kBlock>> best_combination(const SquareMatrix& objective,
-                                                               const SquareMatrix& lengths) {
+                                                               const SquareMatrix& lengths, int rank) {
   const Eigenpairs basis = symmetric_eigen(lengths);
   SquareMatrix white(kBlock);  // its columns are combinations of length 1, orthogonal to each other
   for (int j = 0; j < kBlock; ++j) {
@@ -80,15 +81,16 @@ std::pair<double, std::array<double, kBlock>> best_combination(const SquareMatri
   const Eigenpairs top = symmetric_eigen(reduced);
   std::array<double, kBlock> best{};
   for (int i = 0; i < kBlock; ++i) {
-    for (int k = 0; k < kBlock; ++k) best[i] += white(i, k) * top.vectors(k, 0);
+    for (int k = 0; k < kBlock; ++k) best[i] += white(i, k) * top.vectors(k, rank);
   }
-  return {std::max(top.values[0], 0.0), best};
+  return {std::max(top.values[rank], 0.0), best};
 }
 
 }  // namespace
 
 template <class Matrix>
-Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed) {
+Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed,
+                             int rank) {
   const std::vector<float> inverse = inverse_masses(Y, weight);
   Block codes = random_codes(Y.n_columns, seed), sums(codes.size());
   Block rows(static_cast<std::size_t>(X.n_rows) * kBlock), features(static_cast<std::size_t>(X.n_columns) * kBlock);
@@ -103,7 +105,7 @@ Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* wei
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = sums[i] * inverse[i / kBlock];
   }
   const auto [eigenvalue, best] =
-      best_combination(inner_products(sums, codes, 1), inner_products(features, features, 1));
+      best_combination(inner_products(sums, codes, 1), inner_products(features, features, 1), rank);
   Direction direction{eigenvalue, std::vector<float>(static_cast<std::size_t>(X.n_columns))};
   for (std::size_t f = 0; f < direction.weights.size(); ++f) {
     double sum = 0;
@@ -113,7 +115,7 @@ Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* wei
   return direction;
 }
 
-template Direction sketched_direction(const CsrView&, const CsrView&, const float*, int, std::uint64_t);
-template Direction sketched_direction(const DenseView&, const CsrView&, const float*, int, std::uint64_t);
+template Direction sketched_direction(const CsrView&, const CsrView&, const float*, int, std::uint64_t, int);
+template Direction sketched_direction(const DenseView&, const CsrView&, const float*, int, std::uint64_t, int);
 
 }  // namespace labelprism

@@ -10,8 +10,10 @@
 
 namespace labelprism {
 
-// `steps` is how often labels are carried to the features and back. X and Y hold the rows of the node; one thread.
+// `steps` is how often labels are carried to the features and back; with a `rank` above 0, below 8, so many better
+// directions are passed over. X and Y hold the rows of the node; one thread.
 template <class Matrix>
-Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed);
+Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed,
+                             int rank);
 
 }  // namespace labelprism

@@ -46,6 +46,10 @@ class RecipeSettings:
         How many features a centroid keeps.
     longest_list : int
         Centroids are looked for among so many labels of each feature, those of its largest values.
+    wide_search : tuple of two ints
+        What `centroid_candidates` and `longest_list` become where that finds more: see `wide_gain`.
+    wide_gain : float
+        By how much of the held-out rows' labels the wide search must find more for it to be taken.
     held_out : int
         The most rows that the blend is learned on.
     training_smallest, training_noise_scale : float
@@ -63,6 +67,8 @@ class RecipeSettings:
     centroid_candidates: int = 10
     centroid_features: int = 200
     longest_list: int = 64
+    wide_search: tuple[int, int] = (20, 256)
+    wide_gain: float = 0.015
     held_out: int = 1500
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
@@ -309,19 +315,39 @@ class _Training:
 
     def _candidates(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
-        c, d = centre.shape
-        nothing = sp.csr_array((c, d), dtype=np.float32)
-        zeros = np.zeros(c, np.float32)
-        settings = replace(self.settings, unit_rows=False, forest_candidates=self.settings.training_candidates)
-        native = _predictor(forest, centre, nothing, zeros, np.zeros(c, np.int64), DEFAULT_BLEND, settings)
+        native = self._finder(forest, centre, self.settings)
+        held = self._held_out(native, forest, rows)
+        if held is not None and self.settings.centroid_candidates:
+            n_candidates, longest_list = self.settings.wide_search
+            wide = replace(self.settings, centroid_candidates=n_candidates, longest_list=longest_list)
+            wide_native = self._finder(forest, centre, wide)
+            wide_held = self._held_out(wide_native, forest, rows)
+            Y = rows.held_out[1]
+            found, wide_found = (is_true_label(h[0], h[1], Y).sum() for h in (held, wide_held))
+            if wide_found - found > self.settings.wide_gain * Y.nnz:
+                native, held, self.settings = wide_native, wide_held, wide
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
         indptr, labels = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads)[:2]
-        if rows.n_seen == rows.X.shape[0]:
+        if held is None:
             return _Found(indptr, labels, np.zeros(0, np.float32), np.zeros(0, np.float32))
-        held = native.find(*csr_parts(rows.held_out[0]), forest.smallest, 1.0, self.n_threads)
         indptr = np.concatenate([indptr, held[0][1:] + indptr[-1]])
         return _Found(indptr, np.concatenate([labels, held[1]]), *held[2:4])
+
+    def _finder(self, forest: SpectralForest, centre: sp.csr_array, settings: RecipeSettings) -> _core.Predictor:
+        """Return a predictor without a head, for rows that are unit already."""
+        c, d = centre.shape
+        nothing = sp.csr_array((c, d), dtype=np.float32)
+        settings = replace(settings, unit_rows=False, forest_candidates=settings.training_candidates)
+        return _predictor(
+            forest, centre, nothing, np.zeros(c, np.float32), np.zeros(c, np.int64), DEFAULT_BLEND, settings
+        )
+
+    def _held_out(self, native: _core.Predictor, forest: SpectralForest, rows: _Rows) -> Any:
+        """Return the candidates of the held-out rows with what forest and centroids say; None where there are none."""
+        if rows.n_seen == rows.X.shape[0]:
+            return None
+        return native.find(*csr_parts(rows.held_out[0]), forest.smallest, 1.0, self.n_threads)
 
     def _head(self, rows: _Rows, found: _Found) -> OneVsRestHead:
         head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)

@@ -204,6 +204,26 @@ def test_each_step_can_be_switched_off() -> None:
     assert (paper.noise_[paper.children_ >= 0] != 0.3).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_rows_unlike_all_others_do_not_stop_a_tree(seed: int) -> None:
+    """Groups of equal rows with ten labels each draw the first directions to them; the other rows must be split too."""
+    rng = np.random.default_rng(seed)
+    n, n_words, n_groups, group = 8000, 500, 4, 400
+    X = np.zeros((n + n_groups * group, n_words + n_groups), np.float32)
+    Y = np.zeros((X.shape[0], 100 + 10 * n_groups), np.float32)
+    words = rng.integers(n_words, size=(n, 20))
+    np.put_along_axis(X[:n], words, 1, axis=1)
+    Y[np.arange(n), words[:, 0] // 5] = 1
+    for g in range(n_groups):
+        rows = slice(n + g * group, n + (g + 1) * group)
+        X[rows, n_words + g] = Y[rows, 100 + 10 * g : 110 + 10 * g] = 1
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    forest = SpectralForest(n_trees=1, stop_labels=10, min_rows=200, random_state=seed)
+    forest.fit(sp.csr_array(X), sp.csr_array(Y))
+    shares = forest.leaf_probabilities(sp.csr_array(X)).sum(axis=0) / X.shape[0]
+    assert shares.max() < 0.12  # a node of 1,000 rows may end
+
+
 def test_leaf_shares_are_expected_counts() -> None:
     X, Y = planted(500)
     forest = grown(X, Y, max_depth=0, n_trees=1)
