@@ -29,6 +29,8 @@ from labelprism.metrics import inverse_propensity
 Objective = Literal["precision", "propensity"]
 Arrays = dict[str, npt.NDArray[Any]]
 
+_MOST_MORE_CANDIDATES = 50  # however many labels a row has
+
 
 @dataclass(frozen=True)
 class RecipeSettings:
@@ -42,6 +44,8 @@ class RecipeSettings:
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
     training_candidates : int
         The same of the forest for the examples that the head learns from.
+    candidates_per_label : float
+        So many more of both for every label that rows have on average beyond the first, at most 50 more.
     centroid_features : int
         How many features a centroid keeps.
     longest_list : int
@@ -49,7 +53,8 @@ class RecipeSettings:
     wide_search : tuple of two ints
         What `centroid_candidates` and `longest_list` become where that finds more: see `wide_gain`.
     wide_gain : float
-        By how much of the held-out rows' labels the wide search must find more for it to be taken.
+        By how much of the held-out rows' labels the wide search must find more for it to be taken; with 1 or more it
+        is not tried.
     held_out : int
         The most rows that the blend is learned on.
     training_smallest, training_noise_scale : float
@@ -64,6 +69,7 @@ class RecipeSettings:
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 50
     training_candidates: int = 50
+    candidates_per_label: float = 5.0
     centroid_candidates: int = 10
     centroid_features: int = 200
     longest_list: int = 64
@@ -80,9 +86,10 @@ class RecipeSettings:
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "fast": RecipeSettings(
-        forest={"n_trees": 2, "stop_labels": 50, "smallest": 0.1},
+        forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
         head={"passes": 3, "rare_examples": 10.0},
-        training_candidates=30,
+        candidates_per_label=0.0,
+        wide_gain=1.0,
         held_out=700,
     ),
 }
@@ -268,6 +275,7 @@ class _Training:
 
     def run(self, X: sp.csr_array, Y: sp.csr_array) -> DefaultRecipe:
         rows = self._split(normalize(X) if self.settings.unit_rows else X, Y)
+        self._ask_for_more_candidates(Y.nnz / Y.shape[0])
         self._note("split")
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed).fit(*rows.seen)
         leaves = forest.leaf_candidates_
@@ -291,6 +299,16 @@ class _Training:
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model
+
+    def _ask_for_more_candidates(self, labels_per_row: float) -> None:
+        """Ask for more candidates where rows have several labels: the wrong ones among them are what the head needs."""
+        settings = self.settings
+        more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
+        self.settings = replace(
+            settings,
+            forest_candidates=settings.forest_candidates + more,
+            training_candidates=settings.training_candidates + more,
+        )
 
     def _note(self, stage: str) -> None:
         now = perf_counter()
@@ -317,7 +335,7 @@ class _Training:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
         native = self._finder(forest, centre, self.settings)
         held = self._held_out(native, forest, rows)
-        if held is not None and self.settings.centroid_candidates:
+        if held is not None and self.settings.centroid_candidates and self.settings.wide_gain < 1:
             n_candidates, longest_list = self.settings.wide_search
             wide = replace(self.settings, centroid_candidates=n_candidates, longest_list=longest_list)
             wide_native = self._finder(forest, centre, wide)
