@@ -46,7 +46,7 @@ struct Outcome {
   bool is_split = false;
   bool is_routed = false;  // whether `sides` are filled already; large nodes are routed afterwards, in pieces
   Entries router, leaf;
-  std::vector<float> right;  // the probabilities of the examples to go right
+  std::vector<float> right;  // the probabilities of the examples to go right, until they are routed
   float bias = 0, noise = 0, growth_noise = 0;
   Members sides[2];  // left, right
 };
@@ -192,9 +192,10 @@ class Grower {
         outcome = std::move(tried);
       }
     }
-    outcome.is_split = largest_share >= settings_.smallest_share;
+    outcome.is_split = largest_share > 0 && largest_share >= settings_.smallest_share;
     outcome.is_routed = sample.count == node.members.count();
     if (outcome.is_split && outcome.is_routed) route(node.key, sample, outcome.right.data(), outcome.sides);
+    outcome.right = {};
   }
 
   // Finds a router, and returns the share of the mass that would go to the smaller side. The bias is the router's own,

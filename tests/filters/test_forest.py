@@ -259,12 +259,15 @@ def test_limits_hold() -> None:
         (np.ones((12, 3)), np.eye(12)),
         (np.repeat(np.eye(4), 5, axis=0), np.repeat(np.eye(4), 5, axis=0)),
         (np.eye(9, 5), np.vstack([np.eye(5), np.zeros((4, 5))])),
+        (np.zeros((1200, 3)), np.eye(1200, 40)),
+        (np.ones((1200, 3)), np.eye(1200, 40)),
     ],
 )
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_degenerate_input(X: Any, Y: Any, is_dense: bool) -> None:
+@pytest.mark.parametrize("smallest_share", [0.0, 0.02])
+def test_degenerate_input(X: Any, Y: Any, is_dense: bool, smallest_share: float) -> None:
     X = X.astype(np.float32) if is_dense else sp.csr_array(X.astype(np.float32))
-    forest = grown(X, Y, stop_labels=1, min_rows=1)
+    forest = grown(X, Y, stop_labels=1, min_rows=1, smallest_share=smallest_share)
     found = forest.candidates(X)
     assert found.shape == Y.shape
     assert np.isfinite(found.data).all()
