@@ -88,8 +88,13 @@ def learn_blend(
     any_label = problem.maximise(all_labels, rounds=_ROUNDS)
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
     ways = [all_labels + step * (any_label - all_labels) for step in (0.0, 0.5, 1.0)]
-    gains = [_gain(indptr, features @ way, weight, ideal, importance is None) for way in ways]
+    gains = [_gain(indptr, _combined(features, way), weight, ideal, importance is None) for way in ways]
     return BlendWeights(*map(float, ways[int(np.argmax(gains))]))
+
+
+def _combined(features: Float64, weights: Float64) -> Float64:
+    """Return features @ weights, without BLAS: its threads take longer to wake up than these few numbers need."""
+    return np.asarray(np.einsum("ij,j->i", features, weights))
 
 
 def _gain(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> float:
@@ -101,7 +106,7 @@ def _gain(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any
         return float(found.sum())
     discount = 1 / np.log2(np.arange(2, 7))
     most = np.concatenate([[1.0], np.cumsum(discount)])[np.minimum(ideal, 5).astype(np.intp)]
-    return float(((found @ discount) / most).sum())
+    return float((_combined(found, discount) / most).sum())
 
 
 class _Softmax:
@@ -139,7 +144,7 @@ class _Softmax:
 
     def probabilities(self, w: Float64) -> tuple[Float64, Float64]:
         """Return the probability of each candidate in its row, and its logarithm."""
-        score = self.features @ w
+        score = _combined(self.features, w)
         score -= np.repeat(np.maximum.reduceat(score, self.starts), self.lengths)
         p = np.exp(score)
         total = np.add.reduceat(p, self.starts)
@@ -147,7 +152,8 @@ class _Softmax:
 
     def _value(self, w: Float64, share: Float64) -> tuple[float, Float64]:
         p, log_p = self.probabilities(w)
-        return float(share @ log_p - 0.5 * (w - self.default) @ self.penalty @ (w - self.default)), p
+        penalty = 0.5 * (w - self.default) @ self.penalty @ (w - self.default)
+        return float(np.einsum("i,i->", share, log_p) - penalty), p
 
     def _newton(self, w: Float64, share: Float64, iterations: int) -> Float64:
         """Maximise the sum of share * log p by Newton steps, halved while they lead down."""
@@ -156,8 +162,9 @@ class _Softmax:
         for _ in range(iterations):
             weighted = self.features * (p * np.repeat(mass, self.lengths))[:, None]
             expected = np.add.reduceat(self.features * p[:, None], self.starts, axis=0)
-            gradient = self.features.T @ share - weighted.sum(0) - self.penalty @ (w - self.default)
-            curvature = self.features.T @ weighted - expected.T @ (expected * mass[:, None]) + self.penalty
+            gradient = np.einsum("ij,i->j", self.features, share) - weighted.sum(0) - self.penalty @ (w - self.default)
+            curvature = np.einsum("ij,ik->jk", self.features, weighted) + self.penalty
+            curvature -= np.einsum("ij,ik,i->jk", expected, expected, mass)
             step = np.linalg.solve(curvature, gradient)
             for _ in range(_HALVINGS):
                 new_value, new_p = self._value(w + step, share)
