@@ -87,19 +87,21 @@ void bind_predictor(nb::module_& m) {
       .def(
           "find",
           [](const Predictor& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-             float smallest, float noise_scale, int n_threads) {
+             float smallest, float noise_scale, int n_threads, bool scored) {
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             GrowingCsr candidates;
             Buffer<float> cosine, margin;
             {
               const nb::gil_scoped_release release;
-              find_candidates(self, X, Routing{smallest, noise_scale}, n_threads, candidates, cosine, margin);
+              find_candidates(self, X, Routing{smallest, noise_scale}, scored, n_threads, candidates, cosine, margin);
             }
             return std::tuple(take(candidates.indptr), take(candidates.indices), take(candidates.data), take(cosine),
                               take(margin));
           },
           array("indptr"), array("indices"), array("data"), "smallest"_a, "noise_scale"_a = 1.0f, "n_threads"_a = 1,
-          "The candidates of every row as CSR of log p_F, their cosines and the margins of the head.");
+          "scored"_a = true,
+          "The candidates of every row as CSR of log p_F, their cosines and the margins of the head; the last two are "
+          "empty if they are not to be scored.");
 }
 
 }  // namespace labelprism

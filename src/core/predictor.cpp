@@ -267,17 +267,18 @@ SparseRow Predictor::prepared(const SparseRow& row, PredictorRoom& room) const {
   return {row.features, room.values_.data(), row.count};
 }
 
-void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing& routing, PredictorRoom& room) const {
+void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing& routing, bool scored,
+                     PredictorRoom& room) const {
   const SparseRow row = prepared(given, room);
   forest_.score(row, std::max(settings_.forest_candidates, wanted), routing, room.forest_);
   nearest(row, room);
   unite(room);
-  score(row, room);
+  if (scored) score(row, room);
 }
 
 void Predictor::predict(const SparseRow& row, std::int64_t k, const Routing& routing, PredictorRoom& room,
                         std::int32_t* labels, float* scores) const {
-  find(row, k, routing, room);
+  find(row, k, routing, true, room);
   const RowCandidates& found = room.found;
   auto& ranking = room.ranking_;
   ranking.clear();
@@ -314,7 +315,7 @@ void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, 
   });
 }
 
-void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, int n_threads,
+void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, bool scored, int n_threads,
                      GrowingCsr& candidates, Buffer<float>& cosine, Buffer<float>& margin) {
   const auto n_tasks = static_cast<std::size_t>((X.n_rows + kRowsPerTask - 1) / kRowsPerTask);
   std::vector<GrowingCsr> pieces(n_tasks);
@@ -324,10 +325,11 @@ void find_candidates(const Predictor& predictor, const CsrView& X, const Routing
       const auto task = static_cast<std::size_t>(begin / kRowsPerTask);
       const RowCandidates& found = room.found;
       for (std::int64_t row = begin; row < end; ++row) {
-        predictor.find(row_of(X, row), 1, routing, room);
+        predictor.find(row_of(X, row), 1, routing, scored, room);
         pieces[task].indices.append(found.labels.data(), found.labels.size());
         pieces[task].data.append(found.forest.data(), found.forest.size());
         pieces[task].end_row();
+        if (!scored) continue;
         const auto count = static_cast<std::ptrdiff_t>(found.labels.size());
         cosines[task].insert(cosines[task].end(), found.cosine.begin(), found.cosine.begin() + count);
         margins[task].insert(margins[task].end(), found.margin.begin(), found.margin.begin() + count);

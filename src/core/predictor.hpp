@@ -81,8 +81,9 @@ class Predictor {
     });
   }
 
-  // Fills room.found with at least `wanted` candidates where there are as many; without a head margins are 0.
-  void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, PredictorRoom& room) const;
+  // Fills room.found with at least `wanted` candidates where there are as many. Margins (0 without a head) and cosines
+  // only if they are to be scored.
+  void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, bool scored, PredictorRoom& room) const;
 
   // The k best labels of a row; the rest of both arrays is -1 and -infinity.
   void predict(const SparseRow& row, std::int64_t k, const Routing& routing, PredictorRoom& room, std::int32_t* labels,
@@ -137,8 +138,9 @@ inline float log_head(float margin) {
 void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, const Routing& routing, int n_threads,
                   std::int32_t* labels, float* scores);
 
-// The candidates of every row as CSR of log p_F, and for each of them the cosine and the margin.
-void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, int n_threads,
+// The candidates of every row as CSR of log p_F and, if they are to be scored, for each of them the cosine and the
+// margin.
+void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, bool scored, int n_threads,
                      GrowingCsr& candidates, Buffer<float>& cosine, Buffer<float>& margin);
 
 }  // namespace labelprism

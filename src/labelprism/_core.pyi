@@ -433,4 +433,5 @@ class Predictor:
         smallest: float,
         noise_scale: float = 1.0,
         n_threads: int = 1,
+        scored: bool = True,
     ) -> tuple[Int64, Int32, Float32, Float32, Float32]: ...

@@ -346,7 +346,7 @@ class _Training:
                 native, held, self.settings = wide_native, wide_held, wide
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
-        indptr, labels = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads)[:2]
+        indptr, labels = native.find(*csr_parts(rows.seen[0]), *narrow, self.n_threads, scored=False)[:2]
         if held is None:
             return _Found(indptr, labels, np.zeros(0, np.float32), np.zeros(0, np.float32))
         indptr = np.concatenate([indptr, held[0][1:] + indptr[-1]])
