@@ -38,6 +38,8 @@ STEPS: dict[str, RecipeSettings] = {
     "one tree": with_forest(n_trees=1),
     "no head": replace(DEFAULT, use_head=False),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
+    "no wider search": replace(DEFAULT, wide_gain=1.0),
+    "no more candidates for several labels": replace(DEFAULT, candidates_per_label=0.0),
     "blend not learned": replace(DEFAULT, use_learned_blend=False),
     "rows not made unit": replace(DEFAULT, unit_rows=False),
     "fast": PRESETS["fast"],
