@@ -76,6 +76,12 @@ def assert_same(model: PrismClassifier, other: PrismClassifier) -> None:
 # ------------------------------------------------------------------------------------------------------ what must work
 
 
+@pytest.mark.parametrize("n_jobs", [None, 2, -1, np.int64(3)])
+def test_threads_are_kept(saved: Path, tmp_path: Path, n_jobs: Any) -> None:
+    PrismClassifier.load(saved / "default").set_params(n_jobs=n_jobs).save(tmp_path / "model")
+    assert PrismClassifier.load(tmp_path / "model").n_jobs == n_jobs
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("verify", [None, True, False])
 def test_loaded_models_predict_the_same_to_the_bit(saved: Path, name: str, verify: bool | None) -> None:
@@ -301,6 +307,13 @@ def test_absurd_sizes_of_a_recipe(saved: Path, tmp_path: Path, key: str, value: 
     model = Path(shutil.copytree(saved / "default", tmp_path / "model"))
     change_meta(model, lambda meta: meta["model"]["recipe"].update({key: value}))
     assert_refused(model, "model", "damaged")
+
+
+@pytest.mark.parametrize("value", [0, 10**6, -(10**6), 1.5, "2", True, []])
+def test_absurd_numbers_of_threads(saved: Path, tmp_path: Path, value: Any) -> None:
+    model = Path(shutil.copytree(saved / "default", tmp_path / "model"))
+    change_meta(model, lambda meta: meta["model"]["parameters"].update(n_jobs=value))
+    assert_refused(model, "model", "n_jobs")
 
 
 @pytest.mark.parametrize("key", ["settings", "blend", "smallest", "n_labels"])

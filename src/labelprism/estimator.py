@@ -23,6 +23,7 @@ from labelprism.persistence import StrPath, load_arrays, save_arrays
 from labelprism.recipe import PRESETS, DefaultRecipe, fit_default
 
 _PAPER_TABLE = 1 << 15
+_MOST_THREADS = 1024
 
 
 class FilterRoutes:
@@ -217,7 +218,8 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "n_labels_")
         shape = {"n_features": self.n_features_in_, "n_labels": self.n_labels_}
-        parameters = {"preset": self.preset, "objective": self.objective, "normalize": self.normalize}
+        parameters: dict[str, Any] = {"preset": self.preset, "objective": self.objective, "normalize": self.normalize}
+        parameters["n_jobs"] = None if self.n_jobs is None else int(self.n_jobs)
         meta: dict[str, Any] = {**shape, "parameters": parameters}
         if hasattr(self, "recipe_"):
             meta["recipe"] = self.recipe_.meta()
@@ -240,6 +242,7 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         meta, arrays = load_arrays(path, verify)
         try:
             model = cls(**meta["parameters"])
+            _check_stored_threads(model.n_jobs)
             model.n_features_in_, model.n_labels_ = int(meta["n_features"]), int(meta["n_labels"])
             if "recipe" in meta:
                 model.recipe_ = DefaultRecipe.from_arrays(arrays, meta["recipe"])
@@ -250,3 +253,9 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
             raise ModelFormatError(f"the model is damaged: {error}", path) from error
         return model
+
+
+def _check_stored_threads(n_jobs: Any) -> None:
+    """Refuse what `save` cannot have written, before a forged model starts a million threads."""
+    if n_jobs is not None and (type(n_jobs) is not int or n_jobs == 0 or abs(n_jobs) > _MOST_THREADS):
+        raise ValueError(f"n_jobs must be null or a whole number up to {_MOST_THREADS}, but not 0, got {n_jobs!r}")
