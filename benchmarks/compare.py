@@ -194,7 +194,7 @@ def draw(by_data: dict[str, list[dict[str, Any]]], picture: Path) -> None:
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "labelprism"  # the same picture has the same bytes
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     systems = sorted({title(line) for lines in by_data.values() for line in lines})
     columns = min(4, len(by_data))
@@ -211,7 +211,12 @@ def draw(by_data: dict[str, list[dict[str, Any]]], picture: Path) -> None:
                 marker = "*" if line["peer"] == "labelprism" else "os^vDP"[order % 6]
                 size = 130 if marker == "*" else 30
                 ax.scatter(line[key], 100 * line["p_at_1"], s=size, marker=marker, color=f"C{order % 10}")
+            seconds = [line[key] for line in lines]
             ax.set(xscale="log", title=name if not offset else "", ylabel="P@1, %")
+            ax.set(xlim=(min(seconds) / 1.6, 1.6 * max(seconds)))
+            ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 3)))
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter("")
             ax.set_xlabel("training, s" if not offset else "prediction of the test rows, s")
     marks = [
         pyplot.Line2D([], [], ls="", color=f"C{i % 10}", label=name, marker="*" if "prism" in name else "os^vDP"[i % 6])
