@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
-from labelprism._arrays import Int32, Int64, as_label_matrix, is_sparse
+from labelprism._arrays import Int64, as_label_matrix, is_sparse
 
 Classes = npt.NDArray[Any]
 
@@ -174,7 +175,7 @@ def names_by_row(indptr: npt.NDArray[Any], indices: npt.NDArray[Any], classes: C
     classes : array of shape (c,)
     """
     names, ends = classes[indices].tolist(), indptr.tolist()
-    return [names[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+    return [names[begin:end] for begin, end in pairwise(ends)]
 
 
 # ----------------------------------------------------------------------------------------------------------- containers
@@ -232,10 +233,10 @@ def _encode_rows(rows: list[Any]) -> Targets:
     return Targets(as_label_matrix(Y), classes, TargetFormat("sets", container=kind.__name__))
 
 
-def _unique_objects(names: list[Any], row_of_name: Int64 | None = None) -> tuple[Classes, Int32]:
+def _unique_objects(names: list[Any], row_of_name: Int64 | None = None) -> tuple[Classes, Int64]:
     """Return the different names, sorted where they can be, and for each name its number among them."""
     number_of: dict[Any, int] = {}
-    numbers = np.empty(len(names), np.int32)
+    numbers = np.empty(len(names), np.int64)
     for place, name in enumerate(names):
         if name is None or name != name:  # noqa: PLR0124  (NaN is unlike itself)
             row = place if row_of_name is None else int(row_of_name[place])
@@ -250,7 +251,7 @@ def _unique_objects(names: list[Any], row_of_name: Int64 | None = None) -> tuple
         order = sorted(range(len(unique)), key=unique.__getitem__)
     except TypeError:  # of types that cannot be compared: by their first appearance
         order = list(range(len(unique)))
-    place_of = np.empty(len(unique), np.int32)
+    place_of = np.empty(len(unique), np.int64)
     place_of[order] = np.arange(len(unique))
     classes = np.fromiter((unique[place] for place in order), object, len(unique))
     return classes, place_of[numbers] if len(unique) else numbers

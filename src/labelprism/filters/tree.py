@@ -158,8 +158,8 @@ class SpectralTree(Filter):
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
-        X, Y, weight = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
-        weight = np.ones(Y.shape[0], np.float32) if weight is None else weight.astype(np.float32)
+        X, Y, given = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
+        weight = np.ones(Y.shape[0], np.float32) if given is None else given.astype(np.float32)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         wanted = self.validation if validation is None else validation
@@ -238,7 +238,7 @@ class SpectralTree(Filter):
         if validation is None:
             return X, Y, weight, None
         if isinstance(validation, (tuple, list)) and len(validation) == 2:
-            X_valid, Y_valid = check_fit_input(*validation, Y.shape[1])
+            X_valid, Y_valid = check_fit_input(validation[0], validation[1], Y.shape[1])
             if X_valid.shape[1] != X.shape[1] or Y_valid.shape[1] != Y.shape[1]:
                 raise ValueError(
                     f"validation has {X_valid.shape[1]} features and {Y_valid.shape[1]} labels, "

@@ -20,6 +20,8 @@ from labelprism._arrays import Float32, Int32, Int64, check_whole, csr_parts
 from labelprism._threads import thread_count
 from labelprism.data.dataset import as_features_of
 
+Probabilities = npt.NDArray[np.floating[Any]]
+
 _ENTRIES_PER_BLOCK = 1 << 24  # scores held at once while the best are looked for
 
 
@@ -141,7 +143,7 @@ class Head(BaseEstimator):  # type: ignore[misc]
         values = self._candidate_scores(X, leaves, candidates)
         return sp.csr_array((values, candidates.indices, candidates.indptr), shape=candidates.shape)
 
-    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Float32:
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
         """Return how probable labels are, by their scores.
 
         Parameters
@@ -153,7 +155,7 @@ class Head(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        float32 array of shape (nnz,)
+        float array of shape (nnz,)
             For every stored entry.
         """
         return softmax_by_row(scores) if exclusive else sigmoid(scores.data)
@@ -225,16 +227,16 @@ def slots_of(table: sp.csr_array, leaves: Int32, candidates: sp.csr_array) -> In
     return np.asarray(np.where(np.append(stored, -1)[place] == asked, place, -1), np.int64)
 
 
-def softmax_by_row(scores: sp.csr_array) -> Float32:
-    """Return exp of the stored entries over its sum in the row, as an array of them."""
+def softmax_by_row(scores: sp.csr_array) -> Probabilities:
+    """Return exp of the stored entries over its sum in the row, as an array of them; float64."""
     lengths = np.diff(scores.indptr)
     filled = np.flatnonzero(lengths)
     if not filled.size:
-        return np.zeros(0, np.float32)
+        return np.zeros(0)
     starts = scores.indptr[filled]
     values = scores.data.astype(np.float64)
     values = np.exp(values - np.repeat(np.maximum.reduceat(values, starts), lengths[filled]))
-    return np.asarray(values / np.repeat(np.add.reduceat(values, starts), lengths[filled]), np.float32)
+    return np.asarray(values / np.repeat(np.add.reduceat(values, starts), lengths[filled]))
 
 
 def sigmoid(values: Float32) -> Float32:

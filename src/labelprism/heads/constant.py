@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, check_whole, csr_parts
 from labelprism._threads import thread_count
-from labelprism.heads.base import Head, Routes, slots_of, softmax_by_row
+from labelprism.heads.base import Head, Probabilities, Routes, slots_of, softmax_by_row
 
 _ABSENT = float(np.log(1e-12))  # the score of a label that the leaf does not have
 
@@ -72,7 +72,7 @@ class ConstantHead(Head):
         taken: Float32 = self.candidates_[leaves].data.astype(np.float32, copy=False)
         return taken
 
-    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Float32:
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
         """Return the shares of the labels as probabilities; see `Head.probabilities`."""
         if exclusive:
             return softmax_by_row(scores)

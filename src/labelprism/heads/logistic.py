@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, csr_parts, is_sparse
 from labelprism._threads import thread_count
-from labelprism.heads.sgd import SGDHead, Visits
+from labelprism.heads.sgd import Question, SGDHead, Visits
 
 
 class LogisticHead(SGDHead):
@@ -120,7 +120,7 @@ class LogisticHead(SGDHead):
         X: Any,
         leaves: Int32,
         places: Int32,
-        what: Literal["scores", "top_k"],
+        what: Question,
         *more: int,
     ) -> Any:
         rows = self._crossed(self._prepared(X), leaves)

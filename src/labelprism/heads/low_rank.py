@@ -12,7 +12,7 @@ from labelprism._arrays import Float32, Int32, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
 from labelprism.heads.logistic import linear_scorer
 from labelprism.heads.preparation import Preconditioner
-from labelprism.heads.sgd import SGDHead, Task, Visits
+from labelprism.heads.sgd import Question, SGDHead, Task, Visits
 
 
 class LowRankHead(SGDHead):
@@ -142,7 +142,7 @@ class LowRankHead(SGDHead):
         X: Any,
         leaves: Int32,
         places: Int32,
-        what: Literal["scores", "top_k"],
+        what: Question,
         *more: int,
     ) -> Any:
         return getattr(scorer, f"{what}_dense")(self.embed(X, leaves), places, *more, thread_count(self.n_jobs))

@@ -33,9 +33,7 @@ def head_of_sets(head: SGDHead, leaves: Int32, candidates: sp.csr_array) -> SGDH
         Stored entries are the labels.
     """
     if not hasattr(head, "label_bias_"):
-        raise ValueError(
-            "this model was saved by an older version, without what other sets of labels need; fit it again"
-        )
+        raise ValueError("a model of an older version, which cannot score other sets of labels; fit it again")
     slots = slots_of(head.candidates_, leaves, candidates)
     absent = head.label_bias_[candidates.indices]
     if head._terms().slot_bias:

@@ -22,11 +22,12 @@ from labelprism._progress import ProgressBar
 from labelprism._threads import thread_count
 from labelprism._weights import Float64, check_sample_weight
 from labelprism.data.dataset import as_features
-from labelprism.heads.base import Head, Routes, sigmoid, softmax_by_row
+from labelprism.heads.base import Head, Probabilities, Routes, sigmoid, softmax_by_row
 from labelprism.heads.preparation import LARGEST_FULL, FeatureHash, Preconditioner, crossed, scale_of, scaled
 from labelprism.heads.sets import feature_contributions, head_of_sets
 
 Task = Literal["none", "bias", "weights", "hash", "low_rank", "group_sparse"]
+Question = Literal["scores", "top_k"]  # of the native scorer
 TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
 
 _ROWS_PER_CHUNK = (1 << 16, 1 << 21)  # at least, and at most
@@ -301,7 +302,7 @@ class SGDHead(Head):
 
     # ------------------------------------------------------------------------------------------------------------ use
 
-    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Float32:
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
         """Return the probabilities that the loss is made for; see `Head.probabilities`."""
         return softmax_by_row(scores) if exclusive or self.loss_ == "softmax" else sigmoid(scores.data)
 
@@ -340,7 +341,7 @@ class SGDHead(Head):
         X: Any,
         leaves: Int32,
         places: Int32,
-        what: Literal["scores", "top_k"],
+        what: Question,
         *more: int,
     ) -> Any:
         """Return what a scorer says of rows; `places` are their leaves in the scorer."""

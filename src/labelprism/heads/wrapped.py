@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from labelprism._arrays import Float32, Int32, Int64
-from labelprism.heads.base import Head, Routes
+from labelprism.heads.base import Head, Probabilities, Routes
 
 _SCORES_PER_BLOCK = 1 << 22  # scores of all labels that are held at once
 _LARGEST_SCORE = float(np.finfo(np.float32).max) / 4  # infinite scores become this; a quarter leaves room below it
@@ -115,28 +115,27 @@ class WrappedHead(Head):
         if not hasattr(self.estimator_, "classes_"):
             raise ValueError(f"{name} does not tell its labels in classes_; use a classifier")
 
-    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Float32:
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
         """Return the estimator's probabilities, or those by the logistic function of its decisions.
 
         Decisions of classifiers other than logistic regression make rough probabilities; see `Head.probabilities`.
         """
         if hasattr(self.estimator_, "decision_function"):
             return super().probabilities(scores, exclusive)
-        likely: Float32 = np.clip(scores.data, 0, 1)
+        likely = np.clip(scores.data.astype(np.float64), 0, 1)
         if exclusive:
+            likely += 1e-30  # candidates that are all impossible are equally so
             row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
-            likely = likely / np.maximum(np.bincount(row, weights=likely, minlength=scores.shape[0]), 1e-30)[row]
-        return np.asarray(likely, np.float32)
+            likely /= np.bincount(row, weights=likely, minlength=scores.shape[0])[row]
+        return np.asarray(likely)
 
     def _leaf_scores(self, X: Any, leaves: Int32, indptr: npt.NDArray[np.int64]) -> Float32:
         table = self.candidates_
         return self._masked_scores(X, indptr, lambda block: table[leaves[block]].indices)
 
     def _candidate_scores(self, X: Any, leaves: Int32, candidates: sp.csr_array) -> Float32:
-        indptr = candidates.indptr
-        return self._masked_scores(
-            X, indptr, lambda block: candidates.indices[indptr[block.start] : indptr[block.stop]]
-        )
+        ends, labels = candidates.indptr, candidates.indices
+        return self._masked_scores(X, ends, lambda block: labels[ends[block.start] : ends[block.stop]])
 
     def _masked_scores(self, X: Any, indptr: npt.NDArray[Any], labels_of: Callable[[slice], Any]) -> Float32:
         """Return the scores of labels, given for blocks of rows: those of all rows may be too many to hold at once."""
