@@ -55,8 +55,8 @@ def packed_model(model: PrismClassifier) -> tuple[dict[str, Any], Arrays]:
         meta["features"] = model.features_.meta()
         arrays |= {f"features_{name}": array for name, array in model.features_.arrays().items()}
     if hasattr(model, "recipe_"):
-        meta["recipe"] = model.recipe_.meta()
-        return meta, arrays | model.recipe_.arrays()
+        meta["recipe"] = model.recipe_.meta
+        return meta, arrays | model.recipe_.arrays
     meta["filter"], of_filter = packed(model.filter_, "filter")
     meta["head"], of_head = packed(model.head_, "head")
     return meta, arrays | of_filter | of_head
@@ -81,7 +81,7 @@ def unpacked_model(
     _check_stored_threads(model.n_jobs)
     model.n_features_in_, model.n_labels_ = int(meta["n_features"]), int(meta["n_labels"])
     if "recipe" in meta:
-        model.recipe_ = DefaultRecipe.from_arrays(arrays, meta["recipe"])
+        model.recipe_ = DefaultRecipe(arrays, meta["recipe"])
     else:
         model.filter_ = unpacked(meta["filter"], arrays, "filter")
         model.head_ = unpacked(meta["head"], arrays, "head")

@@ -132,21 +132,21 @@ def explain_recipe(
     asked = sp.csr_array(
         (np.ones(labels.size, np.float32), labels[order], np.array([0, labels.size])), shape=(1, classes.size)
     )
-    said = {name: np.asarray(values) for name, values in recipe.experts(x, asked, model.n_jobs).items()}
+    said = recipe.experts(x, asked, model.n_jobs)
     place = np.empty(labels.size, np.int64)
     place[order] = np.arange(labels.size)
     explained = []
     for label, score, at in zip(labels.tolist(), scores.tolist(), place.tolist(), strict=True):
         parts = {
-            "head": float(blend.head * log_head(said["head"][at : at + 1])[0]),
-            "forest": float(blend.forest * said["forest"][at]),
-            "centroid": float(blend.centroid * said["centroid"][at]),
+            "head": float(blend.head * log_head(said.head[at])),
+            "forest": float(blend.forest * said.forest[at]),
+            "centroid": float(blend.centroid * said.centroid[at]),
             "frequency": float(blend.frequency * np.log1p(recipe.label_counts_[label])),
         }
         shares = _largest(recipe.head_contributions(x, label), n_features, names)
-        bias, log_probability = float(recipe.head_bias(label)), float(said["forest"][at])
+        bias, log_probability = float(recipe.head_bias(label)), float(said.forest[at])
         explained.append(LabelExplanation(label, classes[label], score, parts, log_probability, shares, bias))
-    paths = tuple(tuple(Step(**step) for step in path) for path in recipe.paths(x))
+    paths = tuple(tuple(_step(**step) for step in path) for path in recipe.paths(x))
     return Explanation(paths, _candidates(found, classes), tuple(explained))
 
 
@@ -178,6 +178,10 @@ def explain_composition(
         explained.append(LabelExplanation(label, classes[label], score, {"head": score}, said, shares, bias))
     paths = tuple(tuple(path) for path in model.filter.paths(for_filter))
     return Explanation(paths, _candidates(found, classes), tuple(explained))
+
+
+def _step(node: float, margin: float, probability: float) -> Step:
+    return Step(int(node), 0.0 if np.isnan(margin) else margin, probability)
 
 
 def _candidates(found: sp.csr_array, classes: Classes) -> tuple[Candidate, ...]:

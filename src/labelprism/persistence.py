@@ -32,7 +32,7 @@ StrPath = str | os.PathLike[str]
 _ALWAYS_VERIFIED = 64 << 20  # bytes; larger models are hashed on load only when asked
 _LARGEST_META = 1 << 24
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
-_DTYPES = {"|b1", "|i1", "|u1", "<u2", "<i4", "<i8", "<f2", "<f4", "<f8"}
+_DTYPES = {"|b1", "|i1", "|u1", "<u2", "<u4", "<i4", "<i8", "<f2", "<f4", "<f8"}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2(2)
 
 

@@ -9,10 +9,12 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from labelprism import _core
-from labelprism._arrays import MAX_COLUMNS, Int32, as_csr, check_whole, csr_parts, is_sparse
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
-from labelprism.filters.base import SMALLEST_PROBABILITY, Filter, check_fit_input
+from labelprism._weights import check_sample_weight, weighted_rows
+from labelprism.filters.base import SMALLEST_PROBABILITY, Filter, Step, check_fit_input
 from labelprism.filters.node import has_one_label
+from labelprism.filters.routing import probability_right
 
 _ALL_ROWS = 2**62
 
@@ -94,6 +96,8 @@ class SpectralForest(Filter):
         The labels of each leaf with the logarithm of their share in its mass.
     leaf_nodes_ : int64 array of shape (n_leaves,)
         The node of each leaf.
+    leaf_mass_ : float32 array of shape (n_leaves,)
+        The labels of the training examples that reached each leaf, with their weights.
     """
 
     def __init__(
@@ -153,7 +157,7 @@ class SpectralForest(Filter):
 
     # ------------------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, Y: Any) -> SpectralForest:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> SpectralForest:
         """Grow the forest.
 
         Parameters
@@ -161,13 +165,16 @@ class SpectralForest(Filter):
         X : sparse matrix or array of shape (n, d)
             Rows should have similar norms.
         Y : sparse matrix or array of shape (n, c), or n label numbers
+        sample_weight : array of shape (n,), optional
+            How much each row counts; only the ratios matter, and rows of weight 0 are left out.
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
+        X, Y, sample_weight = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = csr_parts(Y)
         arguments: Any = (
-            *(labels.indptr, labels.indices, Y.shape[1]),
+            *(labels.indptr, labels.indices, Y.shape[1], _mean_one(sample_weight)),
             *(self._settings(Y, seed), thread_count(self.n_jobs)),
         )
         if is_sparse(X):
@@ -184,7 +191,8 @@ class SpectralForest(Filter):
         n_nodes = self.children_.size
         self.routers_ = sp.csr_array((grown[5], grown[4], grown[3]), shape=(n_nodes, n_features))
         self.leaf_nodes_ = np.flatnonzero(self.children_ < 0)
-        node_indptr, labels, shares = grown[6:]
+        node_indptr, labels, shares, mass = grown[6:]
+        self.leaf_mass_ = mass[self.leaf_nodes_]
         indptr = np.append(node_indptr[self.leaf_nodes_], node_indptr[-1])  # other nodes have no entries
         logarithms = np.log(np.maximum(shares, SMALLEST_PROBABILITY, dtype=np.float32))
         self.leaf_candidates_ = sp.csr_array((logarithms, labels, indptr), shape=(self.leaf_nodes_.size, n_labels))
@@ -332,6 +340,23 @@ class SpectralForest(Filter):
         """Return a random leaf of a random tree for every example; see `Filter.sample_route`."""
         return self._choose_leaf(self.leaf_probabilities(X), rng)
 
+    def paths(self, x: Any) -> list[list[Step]]:
+        """Return the most probable way of one example through each tree; see `Filter.paths`."""
+        row: Any = self._checked_row(x)
+        dense = row.toarray()[0] if is_sparse(row) else row[0]
+        return [self._path(dense, tree) for tree in range(self.n_trees)]
+
+    def _path(self, x: Float32, node: int) -> list[Step]:
+        way, probability = [], 1.0
+        while (child := int(self.children_[node])) >= 0:
+            router = slice(*self.routers_.indptr[node : node + 2])
+            product = self.routers_.data[router] @ x[self.routers_.indices[router]]
+            way.append(Step(node, float(product - self.bias_[node]), probability))
+            right = float(probability_right(product, self.bias_[node], self.noise_[node]))
+            node = child + (right > 0.5)
+            probability *= max(right, 1 - right)
+        return [*way, Step(node, 0.0, probability)]
+
     def _choose_leaf(self, table: sp.csr_array, rng: np.random.Generator | None) -> Int32:
         """Return the leaf of the largest probability in each row, or one drawn by the probabilities."""
         key = table.data.astype(np.float64)
@@ -350,3 +375,11 @@ class SpectralForest(Filter):
         if "_cached_scorer" in state:
             state["_cached_scorer"] = None  # native, and made again from the arrays
         return state
+
+
+def _mean_one(weights: Any) -> Float32:
+    """Return weights with a mean of 1, which is what pruning is made for; no weights as an empty array."""
+    if weights is None:
+        return np.zeros(0, np.float32)
+    weights = np.asarray(weights, np.float64)
+    return np.ascontiguousarray(weights / weights.mean(), np.float32)

@@ -8,17 +8,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import csr_parts
+from labelprism._arrays import Float32, csr_parts
 
 
-def label_sums(X: sp.csr_array, Y: sp.csr_array) -> sp.csr_array:
+def label_sums(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None = None) -> sp.csr_array:
     """Return the sum of the rows of each label, Y'X of shape (c, d), sorted.
 
     Parameters
     ----------
     X : csr_array of shape (n, d)
     Y : csr_array of shape (n, c)
+    weight : float32 array of shape (n,), optional
+        How much each row counts.
     """
+    if weight is not None:
+        Y = sp.csr_array((np.repeat(weight, np.diff(Y.indptr)), Y.indices, Y.indptr), shape=Y.shape)
     sums = sp.csr_array(Y.T.tocsr() @ X)
     sums.sort_indices()
     return sums
