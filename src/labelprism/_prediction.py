@@ -274,7 +274,7 @@ class Predictions:
         Y = encode_known(y, self.classes_, names)
         if Y.shape[0] != best.shape[0]:
             raise ValueError(f"X has {best.shape[0]} rows and y has {Y.shape[0]}; they must be of the same examples")
-        hits = np.asarray(Y[np.arange(Y.shape[0]), np.maximum(best[:, 0], 0)]) * (best[:, 0] >= 0)
+        hits = (np.asarray(Y[np.arange(Y.shape[0]), np.maximum(best[:, 0], 0)]) > 0) & (best[:, 0] >= 0)
         return float(np.average(hits, weights=check_sample_weight(sample_weight, Y.shape[0])))
 
     # ---------------------------------------------------------------------------------------------------- explanations

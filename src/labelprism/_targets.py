@@ -204,9 +204,9 @@ def _encode_dense(y: npt.NDArray[Any]) -> Targets:
 
 
 def _encode_classes(y: npt.NDArray[Any]) -> Targets:
-    if y.dtype.kind in "fc":
+    if y.dtype.kind == "f":
         assert_all_finite(y, input_name="y")
-        if y.dtype.kind == "c" or (y != np.floor(y)).any():
+        if (y != np.floor(y)).any():
             raise ValueError("Unknown label type: continuous. y holds fractions; a classifier needs classes")
     if y.dtype == object:
         classes, numbers = _unique_objects(y.tolist())
