@@ -13,8 +13,8 @@ namespace labelprism {
 namespace {
 
 // A block has an array by feature, of 8 bytes each, where at least one feature in so many has a weight; a place in a
-// hash table takes 21.
-constexpr std::size_t kFeaturesPerDenseEntry = 6;
+// hash table takes 18.
+constexpr std::size_t kFeaturesPerDenseEntry = 3;
 
 class TablesBuilder {
  public:
@@ -111,7 +111,8 @@ class TablesBuilder {
       dense_.resize(dense_.size() + kRouterLanes * n_features_, 0);
       return table;
     }
-    const RouterTable table{static_cast<std::int64_t>(buckets_.size()), static_cast<std::uint32_t>((count + 2) / 3), 0};
+    const RouterTable table{static_cast<std::int64_t>(buckets_.size()), static_cast<std::uint32_t>((2 * count + 6) / 7),
+                            0};
     buckets_.resize(buckets_.size() + table.n_buckets, RouterBucket());
     return table;
   }

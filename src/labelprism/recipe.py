@@ -22,10 +22,10 @@ from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, c
 from labelprism._threads import thread_count
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
-from labelprism.heads.centroids import centroids, label_sums
+from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
-from labelprism.recipe_model import Calibration, DefaultRecipe, label_arrays, recipe_arrays, recipe_meta
+from labelprism.recipe_model import Calibration, DefaultRecipe, LabelFacts, label_arrays, recipe_arrays, recipe_meta
 from labelprism.recipe_settings import PRESETS, RecipeSettings
 
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
@@ -164,7 +164,8 @@ class _Training:
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed).fit(*rows.seen)
         self._note("forest")
         sums = label_sums(*rows.seen)
-        centre = self._centroids(sums)
+        norms = row_norms(sums)
+        centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
         self._note("centroids")
         found = self._candidates(forest, centre, rows)
         self._note("candidates")
@@ -175,9 +176,10 @@ class _Training:
         if rows.is_joined and rows.n_seen < rows.X.shape[0]:
             sums = sp.csr_array(sums + label_sums(*rows.held_out))
             sums.sort_indices()
-            centre = self._centroids(sums)
-        counts = _label_counts(rows.learned)
-        arrays = recipe_arrays(forest, head.weights_, head.bias_, centre, counts, self.settings.longest_list)
+            norms = row_norms(sums)
+            centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
+        labels = LabelFacts(head.bias_, _label_counts(rows.learned), norms)
+        arrays = recipe_arrays(forest, head.weights_, centre, labels, self.settings.longest_list)
         model = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, blend, calibration, self.settings))
         self._note("layout")
         model.stage_seconds_ = self.seconds
@@ -219,12 +221,6 @@ class _Training:
         is_held_out[drawn] = True
         order = np.concatenate([np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)])
         return _Rows(X[order], Y[order], None if weight is None else weight[order], n - n_held_out, True)
-
-    def _centroids(self, sums: sp.csr_array) -> sp.csr_array:
-        longest = int(np.diff(sums.indptr).max(initial=1))
-        found = centroids(sums, max(min(self.settings.centroid_features, longest), 1), self.n_threads)
-        found.data = _rounded(found.data)
-        return found
 
     def _candidates(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""

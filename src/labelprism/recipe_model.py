@@ -33,6 +33,24 @@ class Calibration(NamedTuple):
     intercept: float = 0.0
 
 
+class LabelFacts(NamedTuple):
+    """One number of each kind for every label.
+
+    Attributes
+    ----------
+    bias : float32 array of shape (c,)
+        That of the head.
+    counts : float64 array of shape (c,)
+        The weight of the label's examples.
+    norms : float64 array of shape (c,)
+        The norm of their sum, of which the centroid is the direction.
+    """
+
+    bias: Float32
+    counts: npt.NDArray[np.float64]
+    norms: npt.NDArray[np.float64]
+
+
 class Experts(NamedTuple):
     """What is said of candidates, entry by entry."""
 
@@ -158,6 +176,41 @@ class DefaultRecipe:
         X = self._checked(X)
         found = self._predictor.find(*csr_parts(X), self._smallest, 1.0, thread_count(n_jobs), scored=False)
         return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
+
+    def training_candidates(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
+        """Return candidates of rows that the head is to learn from: by narrow routes, as in `fit_default`.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n, d)
+            Unit rows, where the model makes them so.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        csr_array of shape (n, c)
+        """
+        narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
+        found = self._predictor.find(*csr_parts(X), *narrow, thread_count(n_jobs), scored=False)
+        return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
+
+    def leaf_probabilities(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
+        """Return the probability of every leaf in its tree, by narrow routes, as while the forest grew.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n, d)
+            Unit rows, where the model makes them so.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        csr_array of shape (n, n_leaves)
+        """
+        narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
+        indptr, leaves, values = self._scorer.leaf_probabilities(*csr_parts(X), *narrow, thread_count(n_jobs))
+        n_leaves = self.arrays["forest_leaf_begin"].size - 1
+        return sp.csr_array((values, leaves, indptr), shape=(X.shape[0], n_leaves))
 
     def experts(self, X: Any, candidates: sp.csr_array, n_jobs: int | None = None) -> Experts:
         """Return what the experts say of given candidates, and the blend of it.
@@ -325,9 +378,8 @@ class DefaultRecipe:
 
 
 def recipe_arrays(
-    forest: SpectralForest, head: sp.csr_array, bias: Float32, centre: sp.csr_array, counts: npt.NDArray[np.float64],
-    longest_list: int,
-) -> Arrays:  # fmt: skip
+    forest: SpectralForest, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int
+) -> Arrays:
     """Return the arrays of a model.
 
     Parameters
@@ -336,9 +388,7 @@ def recipe_arrays(
         Fitted.
     head, centre : csr_arrays of shape (c, d)
         The weights of the head, and the centroids.
-    bias : float32 array of shape (c,)
-    counts : float64 array of shape (c,)
-        The weight of each label's examples.
+    labels : LabelFacts
     longest_list : int
         Centroids are looked for among so many labels of each feature.
     """
@@ -349,8 +399,9 @@ def recipe_arrays(
         "forest_leaf_mass": forest.leaf_mass_,
         **{f"forest_{name}": tables[name] for name in _FOREST_TABLES},
         **lists,
-        "head_bias": bias,
-        "label_counts": counts,
+        "head_bias": labels.bias,
+        "label_counts": labels.counts,
+        "label_norms": labels.norms,
     }
 
 
