@@ -88,6 +88,9 @@ def unpacked_model(
         model.head_.candidates_ = model.filter_.leaf_candidates_
         if model.preset != "paper":
             model.filter, model.head = clone(model.filter_), clone(model.head_)
+    of_part = (model.recipe_ if "recipe" in meta else model.filter_).n_labels_
+    if of_part != model.n_labels_:
+        raise ValueError(f"the parts have {of_part} labels, expected {model.n_labels_}")
     for name in _VIEWS:
         view = unpacked_view(meta.get(name), arrays, model.n_features_in_)
         setattr(model, name, view)
@@ -116,7 +119,7 @@ def _restore_targets(model: PrismClassifier, meta: Mapping[str, Any], arrays: Ma
 
 def _text_features() -> Any:
     """Return the only class of features that a model directory can hold."""
-    return importlib.import_module("labelprism.features").TextFeatures
+    return getattr(importlib.import_module("labelprism.features"), "TextFeatures", type(None))
 
 
 # --------------------------------------------------------------------------------------------------------------- names
@@ -152,12 +155,14 @@ def _unpacked_names(prefix: str, meta: Mapping[str, Any], arrays: Mapping[str, n
     fits = text.dtype == np.uint8 and text.ndim == 1 and offsets.dtype == np.int64 and offsets.ndim == 1
     if not fits or not offsets.size or offsets[0] or offsets[-1] != text.size or (np.diff(offsets) < 0).any():
         raise ValueError(f"the arrays {prefix} do not fit together")
+    if meta["kind"] not in ("text", "json"):
+        raise ValueError(f"{prefix} cannot be of the kind {meta['kind']!r}")
     content, ends = text.tobytes(), offsets.tolist()
     names = [content[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(ends)]
     if meta["kind"] == "text":
         return names
     values = [json.loads(name) for name in names]
-    if meta["kind"] != "json" or not all(type(value) in (str, int, float, bool) for value in values):
+    if not all(type(value) in (str, int, float, bool) for value in values):
         raise ValueError(f"{prefix} holds other things than strings and numbers")
     return values
 
