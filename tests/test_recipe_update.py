@@ -63,7 +63,7 @@ def test_a_new_label_is_found_where_its_rows_are(small: DefaultRecipe) -> None:
     Y_new = sp.csr_array(sp.hstack([sp.csr_array((30, 40)), column], "csr"))
     model = updated(small, X_new, Y_new)
     assert model.n_labels_ == 41
-    labels, scores = model.predict_topk(X[[7]], 3)
+    labels = model.predict_topk(X[[7]], 3)[0]
     assert labels[0, 0] == 40
     leaves = model.forest_.leaf_candidates_[:, [40]]
     assert 0 < leaves.nnz <= 3 * small.n_trees_  # in the leaves that the row reaches, and nowhere else
