@@ -102,9 +102,8 @@ def test_texts(model: PrismClassifier) -> None:
 def test_any_transformer_can_make_the_rows() -> None:
     model = PrismClassifier(features=CountVectorizer(), random_state=0).fit(iter(TEXTS), SUBJECTS)
     assert model.predict_labels(["ship"], 1) == [["water"]]
-    for texts, message in ((TEXTS[0], "single string"), ([1, 2], "")):
-        with pytest.raises((ValueError, AttributeError), match=message):
-            PrismClassifier(features=CountVectorizer()).fit(texts, SUBJECTS[:2])
+    with pytest.raises(ValueError, match="single string"):
+        PrismClassifier(features=CountVectorizer()).fit(TEXTS[0], SUBJECTS[:1])
     with pytest.raises(ValueError, match="give features=TextFeatures"):
         PrismClassifier().fit(TEXTS, SUBJECTS)
 
@@ -119,7 +118,9 @@ def test_filter_and_head_see_what_they_shall(filter: Any, head: Any) -> None:
     noise = sp.csr_array(np.random.default_rng(0).random((300, 20)).astype(np.float32))
     wide = sp.csr_array(sp.hstack([X, noise]))
     first = np.arange(60)
-    model = PrismClassifier(filter, head, filter_features=slice(0, 60), head_features=first, random_state=0).fit(wide, Y)
+    model = PrismClassifier(filter, head, filter_features=slice(0, 60), head_features=first, random_state=0).fit(
+        wide, Y
+    )
     plain = PrismClassifier(filter, head, random_state=0).fit(X, Y)
     assert (model.filter_.n_features_in_, model.head_.n_features_in_, model.n_features_in_) == (60, 60, 80)
     np.testing.assert_array_equal(model.candidates(wide).indices, plain.candidates(X).indices)

@@ -30,14 +30,21 @@ def data() -> tuple[Any, ...]:
     return X, [f"label {number}" for number in Y.indices]
 
 
+@pytest.fixture(scope="module")
+def many() -> tuple[Any, ...]:
+    """So many labels that the forest of the default recipe has more than roots."""
+    X, Y = planted(n=1200, c=160)
+    return X, [f"label {number}" for number in Y.indices]
+
+
 @pytest.fixture(scope="module", params=["default", "fast"])
-def recipe(request: pytest.FixtureRequest, data: tuple[Any, ...]) -> PrismClassifier:
-    return PrismClassifier(preset=request.param, random_state=0).fit(*data)
+def recipe(request: pytest.FixtureRequest, many: tuple[Any, ...]) -> PrismClassifier:
+    return PrismClassifier(preset=request.param, random_state=0).fit(*many)
 
 
-def test_parts_add_up(data: tuple[Any, ...], recipe: PrismClassifier) -> None:
-    X = data[0]
-    for row in range(0, 400, 67):
+def test_parts_add_up(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
+    X = many[0]
+    for row in range(0, 1200, 97):
         explanation = recipe.explain(X[[row]] * np.float32(3), 4, n_features=60)
         labels, scores = recipe.predict_topk(X[[row]], 4)
         assert [label.label for label in explanation.labels] == labels[0].tolist()
@@ -56,8 +63,8 @@ def test_parts_add_up(data: tuple[Any, ...], recipe: PrismClassifier) -> None:
             assert total == pytest.approx(margin, rel=1e-3, abs=1e-3)
 
 
-def test_ways_of_the_recipe(data: tuple[Any, ...], recipe: PrismClassifier) -> None:
-    x = data[0][[3]]
+def test_ways_of_the_recipe(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
+    x = many[0][[3]]
     explanation = recipe.explain(x)
     forest = recipe.recipe_.forest_
     assert len(explanation.paths) == forest.n_trees
@@ -140,8 +147,8 @@ def test_chosen_features_keep_their_numbers(data: tuple[Any, ...]) -> None:
         assert {share.feature for share in shares} <= set(X[[0]].indices.tolist())
 
 
-def test_as_text(data: tuple[Any, ...], recipe: PrismClassifier) -> None:
-    explanation = recipe.explain(data[0][[0]], 2)
+def test_as_text(data: tuple[Any, ...], many: tuple[Any, ...], recipe: PrismClassifier) -> None:
+    explanation = recipe.explain(many[0][[0]], 2)
     text = str(explanation)
     assert text.startswith("tree 0: 0 ")
     assert f"{len(explanation.candidates)} candidates: " in text
@@ -154,8 +161,8 @@ def test_as_text(data: tuple[Any, ...], recipe: PrismClassifier) -> None:
         explanation.labels = ()  # type: ignore[misc]
 
 
-def test_bad_requests(data: tuple[Any, ...], recipe: PrismClassifier) -> None:
-    X = data[0]
+def test_bad_requests(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
+    X = many[0]
     for arguments, message in (((X[:2],), "one example"), ((X[[0]], 0), "k must be"), ((X[[0], :5],), "60")):
         with pytest.raises(ValueError, match=message):
             recipe.explain(*arguments)

@@ -113,6 +113,7 @@ def test_a_column_is_classes() -> None:
         ([(), (float("nan"),)], "row 1 of y has the label nan"),
         ([([1],)], "row 0 of y has a label that is not hashable"),
         (np.array(["a", None], object), "row 1 of y has the label None"),
+        (pd.Series(["a", "b", None], dtype="string"), "row 2 of y has the label <NA>"),
         ([1.5, 2.0], "Unknown label type: continuous"),
         ([1.0, np.nan], "Input y contains NaN"),
         ([1.0, np.inf], "Input y contains infinity"),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.metrics import accuracy_score
 
 from labelprism._arrays import Float32, Int32, as_csr, check_whole, is_sparse
 from labelprism._targets import Classes, LabelNumbers, TargetFormat, encode_known, names_by_row
@@ -176,12 +175,17 @@ class Predictions:
         """
         model, X = self._model(), self._rows(X)
         if self._target_format.is_exclusive:
-            best = model.predict_topk(X, 1)[0][:, 0]
-            return self.classes_[np.where(best < 0, np.argmax(self.class_prior_), best)]
+            return self.classes_[self._best(model, X)]
         likely = [sp.csr_array((0, self.n_labels_), dtype=np.float32)]
         for _, scores in model.score_blocks(X):
             likely.append(keep_entries(scores, model.probabilities(scores, False) >= self.threshold))
         return self._target_format.decode(sp.csr_array(sp.vstack(likely, format="csr")), self.classes_)
+
+    def _best(self, model: Model, X: Any) -> Int32:
+        """Return the best label of each row; without candidates the most frequent class, or -1 where y has others."""
+        best = model.predict_topk(X, 1)[0][:, 0]
+        usual = int(np.argmax(self.class_prior_)) if self._target_format.is_exclusive else -1
+        return np.where(best < 0, np.int32(usual), best)
 
     def predict_proba(self, X: Any) -> Dense:
         """Return the probability of every label; below 10^8 of them altogether.
@@ -266,16 +270,13 @@ class Predictions:
             Labels unknown to the model count as not found.
         sample_weight : array of shape (n,), optional
         """
-        self._model()  # refuses what is not fitted
         X, y, names = self._opened(X, y)
-        if self._target_format.is_exclusive:
-            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        best = self.predict_topk(X, 1)[0]
+        best = self._best(self._model(), self._rows(X))
         Y = encode_known(y, self.classes_, names)
-        if Y.shape[0] != best.shape[0]:
-            raise ValueError(f"X has {best.shape[0]} rows and y has {Y.shape[0]}; they must be of the same examples")
-        hits = (np.asarray(Y[np.arange(Y.shape[0]), np.maximum(best[:, 0], 0)]) > 0) & (best[:, 0] >= 0)
-        return float(np.average(hits, weights=check_sample_weight(sample_weight, Y.shape[0])))
+        if Y.shape[0] != best.size:
+            raise ValueError(f"X has {best.size} rows and y has {Y.shape[0]}; they must be of the same examples")
+        hits = (np.asarray(Y[np.arange(best.size), np.maximum(best, 0)]) > 0) & (best >= 0)
+        return float(np.average(hits, weights=check_sample_weight(sample_weight, best.size)))
 
     # ---------------------------------------------------------------------------------------------------- explanations
 

@@ -237,16 +237,22 @@ def _unique_objects(names: list[Any], row_of_name: Int64 | None = None) -> tuple
     """Return the different names, sorted where they can be, and for each name its number among them."""
     number_of: dict[Any, int] = {}
     numbers = np.empty(len(names), np.int64)
+
+    def row_of(place: int) -> int:
+        return place if row_of_name is None else int(row_of_name[place])
+
     for place, name in enumerate(names):
-        if name is None or name != name:  # noqa: PLR0124  (NaN is unlike itself)
-            row = place if row_of_name is None else int(row_of_name[place])
-            raise ValueError(f"row {row} of y has the label {name!r}, which says that it is missing; leave it out")
         try:
             numbers[place] = number_of.setdefault(name, len(number_of))
         except TypeError as error:
-            row = place if row_of_name is None else int(row_of_name[place])
-            raise ValueError(f"row {row} of y has a label that is not hashable: {_short(name)}") from error
+            raise ValueError(f"row {row_of(place)} of y has a label that is not hashable: {_short(name)}") from error
     unique = list(number_of)
+    missing = next((number for number, name in enumerate(unique) if _is_missing(name)), None)
+    if missing is not None:
+        row = row_of(int(np.argmax(numbers == missing)))
+        raise ValueError(
+            f"row {row} of y has the label {unique[missing]!r}, which says that it is missing; leave it out"
+        )
     try:
         order = sorted(range(len(unique)), key=unique.__getitem__)
     except TypeError:  # of types that cannot be compared: by their first appearance
@@ -255,6 +261,14 @@ def _unique_objects(names: list[Any], row_of_name: Int64 | None = None) -> tuple
     place_of[order] = np.arange(len(unique))
     classes = np.fromiter((unique[place] for place in order), object, len(unique))
     return classes, place_of[numbers] if len(unique) else numbers
+
+
+def _is_missing(name: Any) -> bool:
+    """Tell whether a name is None, NaN, which is unlike itself, or NA of pandas, which will not say what it is like."""
+    try:
+        return name is None or bool(name != name)  # noqa: PLR0124
+    except TypeError:
+        return True
 
 
 def _rows_of_names(y: Any) -> list[Any] | None:
