@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
@@ -79,7 +79,7 @@ def _word_counts_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("model", [PrismClassifier(random_state=0), PrismClassifier(TREE, LogisticHead(passes=20))])
 def test_texts(model: PrismClassifier) -> None:
-    model = model.set_params(features=WordCounts(), random_state=0).fit(TEXTS, SUBJECTS)
+    model = clone(model).set_params(features=WordCounts(), random_state=0).fit(TEXTS, SUBJECTS)
     by_hand = PrismClassifier(model.filter, model.head, random_state=0)
     by_hand.fit(WordCounts().fit_transform(TEXTS), SUBJECTS)
     np.testing.assert_array_equal(
