@@ -301,6 +301,7 @@ class DefaultRecipe:
         leaves = (np.log(np.maximum(share, 1e-12)), labels, tables["leaf_begin"])
         forest.leaf_candidates_ = sp.csr_array(leaves, shape=(forest.leaf_nodes_.size, self.n_labels_))
         forest.n_features_in_ = self.n_features_in_
+        forest.leaf_mass_ = self.arrays["forest_leaf_mass"]
         forest._cached_scorer = self._scorer
         return forest
 

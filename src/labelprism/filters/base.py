@@ -18,6 +18,10 @@ SMALLEST_PROBABILITY = 1e-12
 """Candidates that no example of a leaf has (orphans, head labels) count as this probable there."""
 
 
+SMALLEST_ROUTE = 0.1
+"""Labels of further examples join leaves that are reached by more than this: few would look for them in others."""
+
+
 class Step(NamedTuple):
     """One node on the way of an example through a tree."""
 
@@ -31,7 +35,7 @@ class Step(NamedTuple):
 class Filter(BaseEstimator):  # type: ignore[misc]
     """Base of the filters: maps examples to leaves, and leaves to candidate labels.
 
-    A subclass sets, in `fit`, `n_features_in_` and `leaf_candidates_`, and overrides `route` and its kin if it has
+    A subclass sets, in `fit`, `n_features_in_`, `leaf_candidates_` and `leaf_mass_`, and overrides `route` and its kin if it has
     more than one leaf. Messages of `_check_parameters` begin with the name of the parameter.
 
     Attributes
@@ -39,11 +43,14 @@ class Filter(BaseEstimator):  # type: ignore[misc]
     leaf_candidates_ : csr_array of shape (n_leaves, n_labels)
         The candidates of each leaf, with the logarithm of their share in the leaf's label mass (that of all labels,
         candidates or not). Stored entries are the candidates; an entry may be 0, which is the logarithm of 1.
+    leaf_mass_ : array of shape (n_leaves,)
+        The labels of the training examples that reach each leaf, candidates or not, with their weights.
     n_features_in_ : int
         The number of features.
     """
 
     leaf_candidates_: sp.csr_array
+    leaf_mass_: npt.NDArray[Any]
     n_features_in_: int
 
     def route(self, X: Any) -> Int32:
@@ -119,6 +126,30 @@ class Filter(BaseEstimator):  # type: ignore[misc]
         """
         self._checked_row(x)
         return []
+
+    def update(self, X: Any, Y: sp.csr_array, sample_weight: npt.NDArray[Any] | None = None) -> None:
+        """Count the labels of further examples in the leaves that they reach; the ways to the leaves stay.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        Y : csr_array of shape (n, c)
+            Of at least as many labels as in `fit`; those beyond are new, and become candidates where their examples
+            are.
+        sample_weight : array of shape (n,), optional
+        """
+        from labelprism.filters.update import counted  # which needs this module
+
+        probabilities = self._likely_leaves(self._checked(X))
+        if sample_weight is not None:
+            probabilities = sp.csr_array(sp.diags_array(sample_weight.astype(np.float32)) @ probabilities)
+        n_candidates = getattr(self, "n_candidates", None)
+        found = counted(self.leaf_candidates_, self.leaf_mass_, probabilities, Y, n_candidates)
+        self.leaf_candidates_, self.leaf_mass_ = found
+
+    def _likely_leaves(self, X: Any) -> sp.csr_array:
+        """Return the probabilities of the leaves that examples are likely to reach; those of a tree sum to about 1."""
+        return self.leaf_probabilities(X, SMALLEST_ROUTE)
 
     @property
     def n_labels_(self) -> int:

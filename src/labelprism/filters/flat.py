@@ -32,9 +32,20 @@ class AllLabels(Filter):
         counts = label_weight(Y, sample_weight)
         labels = np.arange(Y.shape[1])
         table = sp.csr_array((counts, labels, np.array([0, labels.size])), shape=(1, Y.shape[1]))
-        self.leaf_candidates_ = candidate_table(table, counts.sum(keepdims=True))
+        self.leaf_mass_ = counts.sum(keepdims=True)
+        self.leaf_candidates_ = candidate_table(table, self.leaf_mass_)
         self.n_features_in_ = X.shape[1]
         return self
+
+    def update(self, X: Any, Y: sp.csr_array, sample_weight: Any = None) -> None:
+        """Count the labels of further examples; see `Filter.update`."""
+        self._checked(X)
+        before = np.exp(self.leaf_candidates_.data.astype(np.float64)) * self.leaf_mass_[0]
+        counts = label_weight(Y, sample_weight)
+        counts[: before.size] += before
+        table = sp.csr_array((counts, np.arange(counts.size), np.array([0, counts.size])), shape=(1, counts.size))
+        self.leaf_mass_ = counts.sum(keepdims=True)
+        self.leaf_candidates_ = candidate_table(table, self.leaf_mass_)
 
 
 class MostFrequent(Filter):
@@ -63,7 +74,8 @@ class MostFrequent(Filter):
         counts = label_weight(Y, sample_weight)
         labels = np.sort(most_frequent(counts, self.n_candidates))
         table = sp.csr_array((counts[labels], labels, np.array([0, labels.size])), shape=(1, Y.shape[1]))
-        self.leaf_candidates_ = candidate_table(table, counts.sum(keepdims=True))
+        self.leaf_mass_ = counts.sum(keepdims=True)
+        self.leaf_candidates_ = candidate_table(table, self.leaf_mass_)
         self.n_features_in_ = X.shape[1]
         return self
 

@@ -12,7 +12,7 @@ from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, weighted_rows
-from labelprism.filters.base import SMALLEST_PROBABILITY, Filter, Step, check_fit_input
+from labelprism.filters.base import SMALLEST_PROBABILITY, SMALLEST_ROUTE, Filter, Step, check_fit_input
 from labelprism.filters.node import has_one_label
 from labelprism.filters.routing import probability_right
 
@@ -331,6 +331,14 @@ class SpectralForest(Filter):
         table = sp.csr_array((values / self.n_trees, leaves, indptr), shape=(indptr.size - 1, self.leaf_nodes_.size))
         table.sort_indices()
         return table
+
+    def update(self, X: Any, Y: sp.csr_array, sample_weight: Any = None) -> None:
+        """Count the labels of further examples in the leaves that they reach; see `Filter.update`."""
+        super().update(X, Y, sample_weight)
+        self._cached_scorer = None
+
+    def _likely_leaves(self, X: Any) -> sp.csr_array:
+        return sp.csr_array(self.leaf_probabilities(X, max(self.smallest, SMALLEST_ROUTE)) * np.float32(self.n_trees))
 
     def route(self, X: Any) -> Int32:
         """Return the most probable leaf of every example; see `Filter.route`."""

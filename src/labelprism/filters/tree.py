@@ -270,6 +270,7 @@ class SpectralTree(Filter):
         order = np.argsort(self.leaf_nodes_)
         self.leaf_nodes_, counts = self.leaf_nodes_[order], take_rows(counts, order)
         label_mass = np.concatenate([mass for _, _, mass in tree.candidates])[order]
+        self.leaf_mass_ = np.asarray(label_mass, np.float64)
         self._leaf_of_node = np.full(n_nodes, -1, np.int32)
         self._leaf_of_node[self.leaf_nodes_] = np.arange(self.leaf_nodes_.size)
         self.leaf_candidates_ = candidate_table(counts, label_mass)  # from here on the tree can route
@@ -303,6 +304,12 @@ class SpectralTree(Filter):
         shape = (wanted.size, self.leaf_nodes_.size)
         reached = sp.csr_array((np.ones(leaf.size), (by_label.coords[1], leaf)), shape=shape)
         return np.asarray(reached.argmax(axis=1)).ravel()
+
+    def update(self, X: Any, Y: sp.csr_array, sample_weight: Any = None) -> None:
+        """Count the labels of further examples in the leaves that they reach; see `Filter.update`."""
+        if self.macro:
+            raise ValueError("a tree with macro=True cannot take further examples; fit it again")
+        super().update(X, Y, sample_weight)
 
     # ------------------------------------------------------------------------------------------------------------ use
 
