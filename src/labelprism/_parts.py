@@ -11,13 +11,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelprism._arrays import csr_parts
-from labelprism.filters import AllLabels, MostFrequent, SpectralTree
+from labelprism.filters import AllLabels, MostFrequent, SpectralForest, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 _KINDS: dict[str, type] = {
-    kind.__name__: kind for kind in (SpectralTree, AllLabels, MostFrequent, LogisticHead, LowRankHead, ConstantHead)
+    kind.__name__: kind
+    for kind in (SpectralTree, SpectralForest, AllLabels, MostFrequent, LogisticHead, LowRankHead, ConstantHead)
 }
 _ATTRIBUTE = re.compile(r"_[a-z][a-z0-9_]*|[a-z][a-z0-9_]*_")  # learned ones; nothing else may be set by a file
 _PARTS_OF_CSR = ("indptr", "indices", "data")
@@ -77,6 +78,8 @@ def unpacked(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], pr
             matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape))
             matrix.check_format(full_check=True)
             setattr(part, key, matrix)
-    except (KeyError, TypeError, AttributeError) as error:
+        if isinstance(part, SpectralForest):
+            _ = part.scorer_  # which checks the arrays
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"the description of the {prefix} is damaged: {error!r}") from error
     return part

@@ -127,6 +127,55 @@ def encode_known(y: Any, classes: Classes, names: Sequence[str] | None = None) -
     return sp.csr_array((np.ones(rows.size, np.float32), (rows, labels)), shape=(found.Y.shape[0], classes.size))
 
 
+def extended_targets(
+    y: Any, classes: Classes, names: Sequence[str] | None, announced: Iterable[Any]
+) -> tuple[sp.csr_array, Classes]:
+    """Return the label matrix of y over known labels and new ones, which come last, and all their names.
+
+    Parameters
+    ----------
+    y : as in `encode_targets`; or an empty list
+    classes : array of shape (c,)
+        The known labels.
+    names : sequence of str, optional
+        The labels of the columns, where y is a matrix.
+    announced : iterable
+        Labels that may come; they get a place too.
+    """
+    if isinstance(y, list) and not y:
+        found = Targets(sp.csr_array((0, 0), dtype=np.float32), np.zeros(0, object), TargetFormat("classes"))
+    else:
+        found = encode_targets(y)
+    if found.format.kind in ("sparse", "dense") and names is None:
+        if found.Y.shape[1] < classes.size:
+            raise ValueError(f"y has {found.Y.shape[1]} columns, fewer than the {classes.size} labels of the model")
+        more = np.arange(classes.size, found.Y.shape[1])
+        return found.Y, np.concatenate([classes, more]) if more.size else classes
+    own = list(found.classes.tolist() if names is None else names)
+    known = LabelNumbers(classes)
+    new = {name: None for name in [*own, *_listed(announced)] if known.get(name) < 0}
+    all_classes = _joined(classes, list(new))
+    number_of = LabelNumbers(all_classes)
+    columns = np.array([number_of.get(name) for name in own], np.int64)
+    Y = found.Y
+    wide = sp.csr_array((Y.data, columns[Y.indices] if Y.nnz else Y.indices, Y.indptr), (Y.shape[0], all_classes.size))
+    return as_label_matrix(wide), all_classes
+
+
+def _joined(classes: Classes, new: list[Any]) -> Classes:
+    """Return labels with new ones after them, of the same dtype if that can hold them as they are."""
+    if not new:
+        return classes
+    added = np.array(new)
+    if classes.dtype != object and added.ndim == 1 and added.dtype.kind == classes.dtype.kind:
+        return np.concatenate([classes, added])
+    return np.concatenate([classes.astype(object), np.fromiter(new, object, len(new))])
+
+
+def _listed(names: Iterable[Any]) -> list[Any]:
+    return list(names.tolist()) if isinstance(names, np.ndarray) else list(names)
+
+
 class LabelNumbers:
     """From the names of labels to their numbers.
 

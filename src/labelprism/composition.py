@@ -145,7 +145,7 @@ class RecipeModel:
 
     def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
         """Return calibrated probabilities, made to sum to 1 in each row where labels are exclusive."""
-        likely: Float32 = np.asarray(self.recipe.probabilities(scores.data), np.float32)
+        likely: Float32 = np.asarray(self.recipe.probabilities(scores), np.float32)
         if not exclusive or not likely.size:
             return likely
         n, row = scores.shape[0], np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 from labelprism._arrays import Int32, as_csr, check_whole, is_sparse
 from labelprism._model_files import packed_model, unpacked_model
 from labelprism._prediction import Predictions
-from labelprism._targets import encode_known, encode_targets
+from labelprism._targets import encode_known, encode_targets, extended_targets
 from labelprism._views import check_view, fitted_view, seen
 from labelprism._weights import Float64, check_sample_weight, weighted_rows
 from labelprism.composition import Composition, Model, RecipeModel, unit_rows
@@ -29,6 +30,7 @@ from labelprism.filters import Filter, SpectralTree
 from labelprism.heads import Head, LogisticHead
 from labelprism.persistence import StrPath, load_arrays, save_arrays
 from labelprism.recipe import PRESETS, fit_default
+from labelprism.recipe_update import updated
 
 _PAPER_TABLE = 1 << 15
 _LEARNED = (
@@ -225,6 +227,67 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
         with self._timed("head"):
             more = {} if weight is None else {"sample_weight": weight}
             self.head_ = head.fit(for_head, Y, FilterRoutes(self.filter_, for_filter), **more)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> PrismClassifier:
+        """Learn from further examples without growing the trees anew.
+
+        Counts, centroids and the head learn from them; labels that are new get their place in the leaves that their
+        examples reach. Not fitted yet, the model is fitted. See docs/models.md for what it is worth.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d), what `features` takes, or a `Dataset` with y left out
+        y : as in `fit`
+            A matrix may have more columns than there are labels; names and classes may be new.
+        classes : array of labels, optional
+            Labels that will come, where y is names or classes. They need not be announced.
+        sample_weight : array of shape (n,), optional
+        """
+        if "n_labels_" not in self.__dict__:
+            self.fit(X, y, sample_weight)
+            return self if classes is None else self._widened(classes)
+        X, y, names = self._opened(X, y)
+        X = self._validated(self._transformed(X), reset=False)
+        Y, all_classes = extended_targets(y, self.classes_, names, () if classes is None else classes)
+        check_consistent_length(X, Y)
+        weight = check_sample_weight(sample_weight, Y.shape[0])
+        X, Y, weight = weighted_rows(X, Y, weight)
+        self._update_parts(X, Y, weight)
+        self.classes_, self.n_labels_ = all_classes, int(Y.shape[1])
+        return self
+
+    def _widened(self, classes: Any) -> PrismClassifier:
+        """Give labels a place that have no example yet."""
+        Y, all_classes = extended_targets([], self.classes_, None, classes)
+        self._update_parts(sp.csr_array((0, self.n_features_in_), dtype=np.float32), Y, None)
+        self.classes_, self.n_labels_ = all_classes, int(Y.shape[1])
+        return self
+
+    def _update_parts(self, X: Any, Y: sp.csr_array, weight: Float64 | None) -> None:
+        total = self._label_mass()
+        of_entry = None if weight is None else np.repeat(weight, np.diff(Y.indptr))
+        counts = np.bincount(Y.indices, weights=of_entry, minlength=Y.shape[1]).astype(np.float64)
+        counts[: self.n_labels_] += self.class_prior_ * total
+        if "recipe_" in self.__dict__:
+            given = None if weight is None else weight.astype(np.float32)
+            self.recipe_ = updated(self.recipe_, as_csr(X), Y, given, self.n_jobs)
+        else:
+            self.filter_, self.head_ = self._updated_parts(X, Y, weight)
+        self.class_prior_ = counts / counts.sum()
+
+    def _updated_parts(self, X: Any, Y: sp.csr_array, weight: Float64 | None) -> tuple[Filter, Head]:
+        """Return filter and head after further examples; those of the model stay, lest an error leaves them halfway."""
+        filter, head = copy.copy(self.filter_), copy.copy(self.head_)
+        for_filter, for_head = self._model().rows(X)  # type: ignore[attr-defined]
+        filter.update(for_filter, Y, weight)
+        head.update(for_head, Y, FilterRoutes(filter, for_filter), weight)
+        return filter, head
+
+    def _label_mass(self) -> float:
+        """Return how many labels the examples so far have, with their weights."""
+        if "recipe_" in self.__dict__:
+            return float(self.recipe_.label_counts_.sum())
+        return float(np.sum(self.filter_.leaf_mass_)) / getattr(self.filter_, "n_trees", 1)
 
     def _filter_arguments(self, filter: Filter, weight: Float64 | None, held_out: Any) -> dict[str, Any]:
         """Return weights and validation as arguments of the filter's `fit`, which must take them if they are there."""

@@ -146,7 +146,7 @@ def explain_recipe(
         shares = _largest(recipe.head_contributions(x, label), n_features, names)
         bias, log_probability = float(recipe.head_bias(label)), float(said.forest[at])
         explained.append(LabelExplanation(label, classes[label], score, parts, log_probability, shares, bias))
-    paths = tuple(tuple(_step(**step) for step in path) for path in recipe.paths(x))
+    paths = tuple(tuple(path) for path in recipe.paths(x))
     return Explanation(paths, _candidates(found, classes), tuple(explained))
 
 
@@ -178,10 +178,6 @@ def explain_composition(
         explained.append(LabelExplanation(label, classes[label], score, {"head": score}, said, shares, bias))
     paths = tuple(tuple(path) for path in model.filter.paths(for_filter))
     return Explanation(paths, _candidates(found, classes), tuple(explained))
-
-
-def _step(node: float, margin: float, probability: float) -> Step:
-    return Step(int(node), 0.0 if np.isnan(margin) else margin, probability)
 
 
 def _candidates(found: sp.csr_array, classes: Classes) -> tuple[Candidate, ...]:

@@ -20,12 +20,21 @@ from sklearn.preprocessing import normalize
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, csr_parts
 from labelprism._threads import thread_count
+from labelprism._weights import check_sample_weight, weighted_rows
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
 from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
-from labelprism.recipe_model import Calibration, DefaultRecipe, LabelFacts, label_arrays, recipe_arrays, recipe_meta
+from labelprism.recipe_model import (
+    Calibration,
+    DefaultRecipe,
+    LabelFacts,
+    label_arrays,
+    log_softmax_by_row,
+    recipe_arrays,
+    recipe_meta,
+)
 from labelprism.recipe_settings import PRESETS, RecipeSettings
 
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
@@ -117,23 +126,10 @@ def fit_default(
     X, Y = as_csr(X), as_label_matrix(Y)
     if X.shape[0] != Y.shape[0] or X.shape[0] == 0 or Y.shape[1] == 0:
         raise ValueError(f"X and Y must have the same rows, at least one, and labels; got {X.shape} and {Y.shape}")
-    weight = None if sample_weight is None else check_row_weights(sample_weight, X.shape[0])
-    if weight is not None and not weight.all():
-        kept = np.flatnonzero(weight)
-        X, Y, weight = X[kept], Y[kept], weight[kept]
+    X, Y, given = weighted_rows(X, Y, check_sample_weight(sample_weight, X.shape[0]))
+    weight = None if given is None else given.astype(np.float32)
     checked = None if validation is None else _checked_validation(*validation, X.shape[1], Y.shape[1])
     return _Training(settings, objective, n_jobs, random_state).run(X, Y, weight, checked)
-
-
-def check_row_weights(sample_weight: npt.ArrayLike, n: int) -> Float32:
-    """Return the weights of n rows as float32, made sure to be finite, at least 0, and not all 0."""
-    weight = np.asarray(sample_weight)
-    if weight.shape != (n,) or weight.dtype.kind not in "biuf":
-        raise ValueError(f"sample_weight must have a number for each of the {n} rows, got shape {weight.shape}")
-    weight = np.ascontiguousarray(weight, np.float32)
-    if not (np.isfinite(weight).all() and weight.min() >= 0 and weight.max() > 0):
-        raise ValueError("sample_weight must be finite and at least 0, and above 0 for some row")
-    return weight
 
 
 def _checked_validation(X: Any, Y: Any, d: int, c: int) -> ValidationRows:
@@ -301,7 +297,7 @@ class _Training:
             blend = DEFAULT_BLEND
         else:
             blend = learn_blend(indptr, features, is_true, np.diff(Y.indptr), importance)
-        return blend, _calibration(np.einsum("ij,j->i", features, np.array(blend)), is_true)
+        return blend, _calibration(indptr, np.einsum("ij,j->i", features, np.array(blend)), is_true)
 
 
 def _label_counts(rows: _Part) -> Float64:
@@ -310,16 +306,19 @@ def _label_counts(rows: _Part) -> Float64:
     return np.bincount(rows.Y.indices, weight, rows.Y.shape[1]).astype(np.float64)
 
 
-def _calibration(scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
-    """Return the logistic curve that says how often candidates of held-out rows are true, by their scores."""
+def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
+    """Return how often candidates of held-out rows are true, by their scores; see `Calibration`."""
     if min(is_true.sum(), (~is_true).sum()) < _FEWEST_TO_CALIBRATE:
         return Calibration()
-    centre, width = float(scores.mean()), max(float(scores.std()), 1e-9)
-    curve = LogisticRegression(C=1e6).fit(((scores - centre) / width)[:, None], is_true)
-    slope = float(curve.coef_[0, 0]) / width
-    if not slope > 0:
+    rows = sp.csr_array((scores, np.zeros(scores.size, np.int32), indptr), shape=(indptr.size - 1, 1))
+    features = np.stack([scores, log_softmax_by_row(rows)], axis=1)
+    centre, width = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-9)
+    curve = LogisticRegression(C=1e6, max_iter=1000).fit((features - centre) / width, is_true)
+    slopes = curve.coef_[0] / width
+    if not slopes.sum() > 0:  # the better label of a row must not become the less probable one
         return Calibration()
-    return Calibration(slope, float(curve.intercept_[0]) - slope * centre)
+    slope, row_slope = map(float, slopes)
+    return Calibration(slope, row_slope, float(curve.intercept_[0] - slopes @ centre))
 
 
 def _values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:

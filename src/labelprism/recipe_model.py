@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.special import expit
 
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, as_csr, csr_parts
 from labelprism._threads import thread_count
 from labelprism.filters import SpectralForest
+from labelprism.filters.base import Step
 from labelprism.heads.blend import BlendWeights
 from labelprism.recipe_settings import RecipeSettings
 
@@ -27,9 +29,14 @@ _ALL_ALLOWED = np.zeros(0, np.uint8)
 
 
 class Calibration(NamedTuple):
-    """From scores to probabilities: p = 1 / (1 + exp(-(slope * score + intercept)))."""
+    """From scores to probabilities: p = 1 / (1 + exp(-(slope * s + row_slope * t + intercept))).
+
+    s is the score, and t the logarithm of the softmax over the candidates of the row: a score means more where the
+    others are low.
+    """
 
     slope: float = 1.0
+    row_slope: float = 0.0
     intercept: float = 0.0
 
 
@@ -253,17 +260,21 @@ class DefaultRecipe:
         score = self.experts(X, candidates, n_jobs).score
         return sp.csr_array((score, candidates.indices, candidates.indptr), shape=candidates.shape)
 
-    def probabilities(self, scores: Float32) -> Float32:
-        """Return the probability that a label is true, for its score.
+    def probabilities(self, scores: sp.csr_array) -> Float32:
+        """Return the probability that labels are true, for the scores of all candidates of each row.
 
         Parameters
         ----------
-        scores : float32 array
-            -inf has the probability 0.
+        scores : csr_array of shape (n, c)
+            Stored entries are the candidates.
+
+        Returns
+        -------
+        float32 array of shape (nnz,)
         """
-        logit = self.calibration_.slope * np.asarray(scores, np.float64) + self.calibration_.intercept
-        with np.errstate(over="ignore"):
-            return (1 / (1 + np.exp(-logit))).astype(np.float32)
+        slope, row_slope, intercept = self.calibration_
+        logit = slope * scores.data + row_slope * log_softmax_by_row(scores) + intercept
+        return np.asarray(expit(logit), np.float32)
 
     def _checked(self, X: Any) -> sp.csr_array:
         X = as_csr(X)
@@ -350,23 +361,14 @@ class DefaultRecipe:
         weights = self.experts(each, given).head - self.bias_[label]
         return row.indices, np.asarray(weights * row.data, np.float32)
 
-    def paths(self, x: Any) -> list[list[dict[str, float]]]:
-        """Return the most probable way of a row through each tree.
+    def paths(self, x: Any) -> list[list[Step]]:
+        """Return the most probable way of a row through each tree; see `Filter.paths`.
 
         Parameters
         ----------
         x : sparse matrix or array of shape (1, d)
-
-        Returns
-        -------
-        list of lists of dicts
-            For each tree its nodes from the root to the leaf: "node", "margin" (w.x - bias; nan at the leaf) and
-            "probability", that of reaching the node.
         """
-        forest, row = self.forest_, self._unit(x)
-        dense = np.zeros(self.n_features_in_, np.float32)
-        dense[row.indices] = row.data
-        return [_way(forest, dense, tree) for tree in range(self.n_trees_)]
+        return self.forest_.paths(self._unit(x))
 
     def _unit(self, x: Any) -> sp.csr_array:
         row = self._checked(x)
@@ -376,6 +378,18 @@ class DefaultRecipe:
         if not self.settings.unit_rows or norm == 0:
             return row
         return sp.csr_array((row.data / np.float32(norm), row.indices, row.indptr), shape=row.shape)
+
+
+def log_softmax_by_row(scores: sp.csr_array) -> npt.NDArray[np.float64]:
+    """Return the stored entries, less the logarithm of the sum of their exponentials in the row."""
+    lengths = np.diff(scores.indptr)
+    filled = np.flatnonzero(lengths)
+    values = scores.data.astype(np.float64)
+    if not filled.size:
+        return np.asarray(values)
+    starts, lengths = scores.indptr[filled], lengths[filled]
+    values -= np.repeat(np.maximum.reduceat(values, starts), lengths)
+    return np.asarray(values - np.repeat(np.log(np.add.reduceat(np.exp(values), starts)), lengths))
 
 
 def recipe_arrays(
@@ -446,22 +460,6 @@ def _places(children: Int32, n_trees: int, blocks: Int32) -> tuple[Int64, Int64]
             below.append(child)
         level = np.concatenate(below)
     return block, place
-
-
-def _way(forest: SpectralForest, x: Float32, tree: int) -> list[dict[str, float]]:
-    from scipy.special import ndtr
-
-    way, node, probability = [], tree, 1.0
-    while (child := int(forest.children_[node])) >= 0:
-        begin, end = forest.routers_.indptr[node : node + 2]
-        router = slice(begin, end)
-        margin = float(forest.routers_.data[router] @ x[forest.routers_.indices[router]] - forest.bias_[node])
-        way.append({"node": node, "margin": margin, "probability": probability})
-        noise = float(forest.noise_[node])
-        to_right = float(ndtr(margin / noise)) if noise > 0 else float(margin > 0)
-        node = child + (to_right >= 0.5)
-        probability *= max(to_right, 1 - to_right)
-    return [*way, {"node": node, "margin": float("nan"), "probability": probability}]
 
 
 def _check_children(children: Int32, n_trees: int, n_leaves: int) -> None:

@@ -35,8 +35,8 @@ class Step(NamedTuple):
 class Filter(BaseEstimator):  # type: ignore[misc]
     """Base of the filters: maps examples to leaves, and leaves to candidate labels.
 
-    A subclass sets, in `fit`, `n_features_in_`, `leaf_candidates_` and `leaf_mass_`, and overrides `route` and its kin if it has
-    more than one leaf. Messages of `_check_parameters` begin with the name of the parameter.
+    A subclass sets, in `fit`, `n_features_in_`, `leaf_candidates_` and `leaf_mass_`, and overrides `route` and its kin
+    if it has more than one leaf. Messages of `_check_parameters` begin with the name of the parameter.
 
     Attributes
     ----------

@@ -70,6 +70,20 @@ class Head(BaseEstimator):  # type: ignore[misc]
         """
         raise NotImplementedError
 
+    def update(self, X: Any, Y: sp.csr_array, routes: Routes, sample_weight: Any = None) -> None:
+        """Learn from further examples, from where the head is.
+
+        Parameters
+        ----------
+        X : csr_array or float32 array of shape (n, d)
+        Y : csr_array of shape (n, c)
+            Of at least as many labels as in `fit`.
+        routes : Routes
+            Of the same leaves; they may have more candidates.
+        sample_weight : array of shape (n,), optional
+        """
+        raise ValueError(f"{type(self).__name__} cannot go on with further examples; fit it again with all of them")
+
     def scores(self, X: Any, leaves: Int32) -> sp.csr_array:
         """Return the scores of the candidates of every example.
 

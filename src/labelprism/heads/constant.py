@@ -56,6 +56,10 @@ class ConstantHead(Head):
         self.labels_per_row_ = float(np.average(np.diff(Y.indptr), weights=sample_weight))
         return self
 
+    def update(self, X: Any, Y: sp.csr_array, routes: Routes, sample_weight: Any = None) -> None:
+        """Take the frequencies over again; see `Head.update`. Rows are taken to have as many labels as before."""
+        self._set_table(X, routes)
+
     def topk(self, X: Any, leaves: Int32, k: int) -> tuple[Int32, Float32]:
         """Return the k most frequent candidates of every example's leaf; see `Head.topk`.
 

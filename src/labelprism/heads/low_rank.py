@@ -101,6 +101,16 @@ class LowRankHead(SGDHead):
         initial[:, : self.rank] = rng.standard_normal((self._width, self.rank), np.float32) / np.sqrt(self.rank)
         self._trainer.set_embedding(initial)
 
+    def _continue(self, before: SGDHead, Y: sp.csr_array) -> None:
+        super()._continue(before, Y)
+        embedding, scale = before.embedding_, self.scale_
+        if not self._is_hashed and self.task != "hash":  # the scale was folded in: take it out again
+            if scale.ndim == 2:
+                embedding = np.linalg.lstsq(scale, embedding, rcond=None)[0]
+            else:
+                embedding = embedding / np.where(scale == 0, 1, scale)[:, None]
+        self._trainer.set_embedding(np.ascontiguousarray(embedding, np.float32))
+
     def _train(self, rows: Any, Y: sp.csr_array, visits: Visits, rate: float) -> float:
         labels = csr_parts(Y[visits.rows])
         tail = (labels.indptr, labels.indices, visits.offsets, visits.leaves, *self._step(rate))

@@ -44,13 +44,13 @@ def head_of_sets(head: SGDHead, leaves: Int32, candidates: sp.csr_array) -> SGDH
     if head.task == "low_rank":
         other.codes_ = head.codes_[leaves]
     elif head.task == "weights":
-        other.coef_ = _rows_or_nothing(head.coef_, slots)
+        other.coef_ = rows_or_nothing(head.coef_, slots)
     elif head.task == "group_sparse":
-        other.slot_coef_ = _rows_or_nothing(head.slot_coef_, slots)
+        other.slot_coef_ = rows_or_nothing(head.slot_coef_, slots)
     return other
 
 
-def _rows_or_nothing(weights: Any, rows: Int64) -> Any:
+def rows_or_nothing(weights: Any, rows: Int64) -> Any:
     """Return rows of a matrix, of zeros for -1."""
     if not is_sparse(weights):
         return np.ascontiguousarray(np.where(rows[:, None] < 0, np.float32(0), weights[rows]))

@@ -7,6 +7,7 @@ together, so that they share the weights they fetch from memory. The leaf is a t
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
@@ -17,14 +18,14 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from labelprism import _core
-from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, as_label_matrix, check_whole, is_sparse
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, as_label_matrix, check_whole, csr_parts, is_sparse
 from labelprism._progress import ProgressBar
 from labelprism._threads import thread_count
 from labelprism._weights import Float64, check_sample_weight
 from labelprism.data.dataset import as_features
-from labelprism.heads.base import Head, Probabilities, Routes, sigmoid, softmax_by_row
+from labelprism.heads.base import Head, Probabilities, Routes, sigmoid, slots_of, softmax_by_row
 from labelprism.heads.preparation import LARGEST_FULL, FeatureHash, Preconditioner, crossed, scale_of, scaled
-from labelprism.heads.sets import feature_contributions, head_of_sets
+from labelprism.heads.sets import feature_contributions, head_of_sets, rows_or_nothing
 
 Task = Literal["none", "bias", "weights", "hash", "low_rank", "group_sparse"]
 Question = Literal["scores", "top_k"]  # of the native scorer
@@ -32,6 +33,7 @@ TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
 
 _ROWS_PER_CHUNK = (1 << 16, 1 << 21)  # at least, and at most
 _SMALLEST_PRIOR = 1e-5
+_UPDATE_STEP = 0.1  # of the first step in fit
 _LAST_STEP = 0.05  # of the first, with decay="auto"
 _LEARNED = (
     *("candidates_", "coef_", "slot_coef_", "slot_bias_", "label_bias_", "codes_", "embedding_"),
@@ -131,12 +133,55 @@ class SGDHead(Head):
             rows = self._prepared(X)
             self._make_trainer(rng)
             self._set_priors(Y, weight, rng)
-            self._run(rows, Y, routes, weight, rng)
+            self._run(rows, Y, routes, weight, rng, self.learning_rate)
             self._finish()
         except BaseException:
             self._forget()  # or a head half trained would pass for a fitted one
             raise
         return self
+
+    def update(self, X: Any, Y: Any, routes: Routes, sample_weight: Any = None) -> None:
+        """Go on with further examples, `passes` times each; see `Head.update`.
+
+        The step is a tenth of that in `fit`, as the examples from there do not come up again.
+        """
+        X, Y = self._checked(X), as_label_matrix(Y)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        weight = None if weight is None else weight / weight.mean()
+        rng = np.random.default_rng([self._seed, 1])
+        before = copy.copy(self)
+        self._forget()
+        self._set_table(X, routes)
+        rows = self._prepared(X)
+        self._make_trainer(rng)
+        self._continue(before, Y)
+        self._run(rows, Y, routes, weight, rng, _UPDATE_STEP * self.learning_rate)
+        self._finish()
+
+    def _continue(self, before: SGDHead, Y: sp.csr_array) -> None:
+        """Let the trainer begin with what a head has learned; new candidates begin with their frequencies."""
+        self._absent_prior = before._absent_prior
+        terms, trainer = self._terms(), self._trainer
+        old_table, table = before.candidates_, self.candidates_
+        padded = sp.csr_array((old_table.data, old_table.indices, old_table.indptr), shape=table.shape)
+        slots = slots_of(padded, np.arange(table.shape[0], dtype=np.int32), table)
+        labels_per_row = Y.nnz / max(Y.shape[0], 1)
+        if terms.slot_bias:
+            own = np.append(before.slot_bias_ - before.label_bias_[old_table.indices], np.float32(0))
+            prior = self._prior(np.exp(table.data.astype(np.float64)), labels_per_row)
+            trainer.slot_bias = np.where(slots < 0, prior, own[slots])
+            prior = np.zeros(table.shape[1], np.float32)
+        else:
+            prior = self._prior(np.bincount(Y.indices, minlength=table.shape[1]) / max(Y.nnz, 1), labels_per_row)
+        trainer.label_bias = np.append(before.label_bias_, prior[before.label_bias_.size :])
+        if terms.n_codes:
+            trainer.codes = np.ascontiguousarray(before.codes_).reshape(-1)
+        shared = before.coef_ if terms.label_weights else None
+        own_weights = before.slot_coef_ if terms.label_weights and terms.slot_weights else before.coef_
+        if shared is not None:
+            trainer.start(*_arrays_of(shared))
+        if terms.slot_weights:
+            trainer.start_slots(*_arrays_of(rows_or_nothing(own_weights, slots)))
 
     def _forget(self) -> None:
         """Drop what a fit has learned: another one may have other tasks, and other arrays."""
@@ -242,15 +287,16 @@ class SGDHead(Head):
         return np.asarray(np.log(probability / (1 - probability)), np.float32)
 
     def _run(
-        self, rows: Any, Y: sp.csr_array, routes: Routes, weight: Float64 | None, rng: np.random.Generator
-    ) -> None:
+        self, rows: Any, Y: sp.csr_array, routes: Routes, weight: Float64 | None, rng: np.random.Generator,
+        first_rate: float,
+    ) -> None:  # fmt: skip
         self.loss_path_: list[float] = []
         n = Y.shape[0]
         with ProgressBar(self.passes * n, "training the head", "rows") as bar:
             for number in range(self.passes):
                 if number == 0 or self.routes == "sampled":
                     leaves = routes.sampled(rng) if self.routes == "sampled" else routes.decided()
-                rate, total = self.learning_rate * self._decay() ** number, 0.0
+                rate, total = first_rate * self._decay() ** number, 0.0
                 for visits in grouped(leaves, self.group_rows, rng, _drawn(weight, rng)):
                     total += self._train(self._crossed(rows[visits.rows], leaves[visits.rows]), Y, visits, rate)
                     bar.advance(visits.rows.size)
@@ -272,6 +318,7 @@ class SGDHead(Head):
         return np.asarray(bias + self._trainer.slot_bias if self._terms().slot_bias else bias, np.float32)
 
     _trainer: Any
+    _absent_prior: float
 
     def _make_trainer(self, rng: np.random.Generator) -> None:
         """Set `_trainer`."""
@@ -352,6 +399,11 @@ class SGDHead(Head):
         for name in ("_scorer", "_hash"):  # made again when they are needed
             state.pop(name, None)
         return state
+
+
+def _arrays_of(weights: Any) -> tuple[Any, ...]:
+    """Return weights as the trainers take them: three arrays of a CSR matrix, or one."""
+    return tuple(csr_parts(weights)) if is_sparse(weights) else (np.ascontiguousarray(weights),)
 
 
 def _loss_for(Y: sp.csr_array) -> Literal["softmax", "logistic"]:
