@@ -137,7 +137,7 @@ def stored() -> tuple[dict[str, Any], dict[str, Any]]:
 )
 def test_forged_descriptions(key: str, value: Any) -> None:
     meta, arrays = stored()
-    with pytest.raises(ValueError, match="must|expected"):
+    with pytest.raises(ValueError, match=r"must|expected"):
         TextFeatures.from_arrays({**meta, key: value}, arrays)
 
 
@@ -176,9 +176,9 @@ def test_forged_lengths_never_read_outside(lengths: list[int], size: int) -> Non
     arrays["names_features"] = np.arange(len(lengths))
     arrays["names_lengths"] = np.array(lengths, np.int64)
     arrays["names_utf8"] = np.full(size, 65, np.uint8)
-    try:
+    if min(lengths, default=0) >= 0 and sum(lengths) == size:
         features = TextFeatures.from_arrays(meta, arrays)
-    except ValueError as error:
-        assert "damaged" in str(error)
-    else:
         assert sum(map(len, features.hashers_[0].tokens_.values())) == size
+        return
+    with pytest.raises(ValueError, match="damaged"):
+        TextFeatures.from_arrays(meta, arrays)

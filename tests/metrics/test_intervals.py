@@ -45,7 +45,7 @@ def test_undefined_metrics_are_nan() -> None:
 @pytest.mark.parametrize("wrong", [{"ks": (0,)}, {"confidence": 1}, {"n_resamples": 0}, {"inverse_propensity": [1.0]}])
 def test_wrong_arguments(wrong: dict[str, Any]) -> None:
     Y, ids = ranking()
-    with pytest.raises(ValueError, match="must|expected"):
+    with pytest.raises(ValueError, match=r"must|expected"):
         metrics.evaluate_intervals(Y, ids, **wrong)
 
 

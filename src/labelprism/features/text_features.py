@@ -167,7 +167,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 names[column] = f"{token} #{column}"
         return np.array(names, dtype=object)
 
-    # ------------------------------------------------------------------------------------------- for the model directory
+    # --------------------------------------------------------------------------------------- for the model directory
 
     def meta(self) -> dict[str, Any]:
         """Return what `from_arrays` needs beside the arrays, fit for JSON."""
@@ -186,7 +186,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return all that was learned as flat arrays."""
         check_is_fitted(self, "hashers_")
         arrays: Arrays = {}
-        if self.weighting == "tfidf":
+        if isinstance(self.weights_, Tfidf):
             arrays["idf"] = np.asarray(self.weights_.idf_, np.float32)
         if self.keep_names:
             arrays |= _packed_names([hasher.tokens_ for hasher in self.hashers_], 2**self.n_bits)
@@ -348,7 +348,7 @@ def _unpacked_names(arrays: Mapping[str, npt.NDArray[Any]], n_blocks: int, width
     ends = np.cumsum(lengths).tolist()
     names: list[dict[int, str]] = [{} for _ in range(n_blocks)]
     try:
-        for feature, begin, end in zip(features.tolist(), [0, *ends[:-1]], ends, strict=True):
+        for feature, begin, end in zip(features.tolist(), [0, *ends], ends, strict=False):
             names[feature // width][feature % width] = utf8[begin:end].decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{damaged} {error}") from error
