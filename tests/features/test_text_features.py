@@ -17,7 +17,7 @@ from labelprism.features import text_features as module
 TEXTS = ["a seated old man", "an old seat", "Alte Männer", "", "船と海", "a seated old man by the sea"]
 KINDS = [
     {},
-    {"words": (1, 1), "characters": (2, 3)},
+    {"words": (1, 2), "characters": (2, 3)},
     {"words": None, "characters": (3, 5)},
     {"weighting": "hellinger"},
     {"weighting": "none"},
@@ -30,12 +30,12 @@ def as_arrays(X: sp.csr_array) -> list[Any]:
 
 def test_is_the_hasher_and_the_weights() -> None:
     X = TextFeatures(n_bits=12).fit_transform(TEXTS)
-    expected = Tfidf().fit_transform(TextHasher(12).fit_transform(TEXTS))
+    expected = Tfidf().fit_transform(TextHasher(12, ngram_range=(1, 1)).fit_transform(TEXTS))
     assert as_arrays(X) == as_arrays(sp.csr_array(expected))
     assert X.dtype == np.float32
     mapped = TextFeatures(n_bits=12, weighting="hellinger").fit_transform(TEXTS)
     assert as_arrays(mapped) == as_arrays(
-        sp.csr_array(HellingerMap().fit_transform(TextHasher(12).fit_transform(TEXTS)))
+        sp.csr_array(HellingerMap().fit_transform(TextHasher(12, ngram_range=(1, 1)).fit_transform(TEXTS)))
     )
 
 
@@ -62,7 +62,7 @@ def test_new_texts_and_a_round_trip_through_arrays(parameters: dict[str, Any]) -
 
 
 def test_names() -> None:
-    features = TextFeatures(n_bits=14, characters=(3, 3), keep_names=True)
+    features = TextFeatures(n_bits=14, words=(1, 2), characters=(3, 3), keep_names=True)
     X = features.fit_transform(["old man", "old man", "sea"])
     names = features.token_of(X[[0]].indices)
     assert set(names[:3]) == {"old", "man", "old man"}  # the words come first

@@ -33,6 +33,9 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 NUL_FOUND = "the line holds a NUL character: a UTF-8 text file is expected, not a binary or UTF-16 one"
 """What to say of a line of text that holds a NUL character."""
 
+STANDARD_INPUT = Path("/dev/stdin")
+"""The path of standard input. It is read by its number, because a socket cannot be opened by a name."""
+
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 """The endings of file names that `writing` compresses for."""
 
@@ -179,6 +182,8 @@ def _refuse_directory(path: Path) -> None:
 
 
 def _opened(path: Path, advance: Callable[[int], object] | None) -> io.BufferedReader:
+    if path == STANDARD_INPUT:
+        return io.BufferedReader(io.FileIO(0, closefd=False), _BUFFER_BYTES)
     return path.open("rb") if advance is None else io.BufferedReader(_Watched(path, advance), _BUFFER_BYTES)
 
 

@@ -34,7 +34,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_bits : int, default=18
         Words are hashed to 2**n_bits features, and so are characters beside them; 1 to 30.
-    words : (int, int) or None, default=(1, 2)
+    words : (int, int) or None, default=(1, 1)
         The smallest and the largest number of words in a feature; None for no words.
     characters : (int, int) or None, default=None
         The same of the characters in a piece of a word; None for no pieces.
@@ -58,14 +58,14 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> from labelprism.features import TextFeatures
     >>> X = TextFeatures(n_bits=10).fit_transform(["a seated old man", "an old seat"])
     >>> X.shape, X.nnz
-    ((2, 1024), 12)
+    ((2, 1024), 7)
     """
 
     def __init__(
         self,
         n_bits: int = 18,
         *,
-        words: Lengths | None = (1, 2),
+        words: Lengths | None = (1, 1),
         characters: Lengths | None = None,
         weighting: Literal["tfidf", "hellinger", "none"] = "tfidf",
         keep_names: bool = False,

@@ -107,7 +107,8 @@ def _quantiles(ratios: Float64, confidence: float) -> Float64:
     """Return both ends of the interval of each column; resamples that say nothing, being undefined, are left out."""
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     columns = [column[~np.isnan(column)] for column in ratios.T]
-    return np.asarray([np.quantile(c, ends) if c.size else (np.nan, np.nan) for c in columns], np.float64).T
+    found: Float64 = np.array([np.quantile(c, ends) if c.size else (np.nan, np.nan) for c in columns]).T
+    return found
 
 
 # --------------------------------------------------------------------------------------------------- by label frequency

@@ -1,0 +1,109 @@
+"""Models as the commands see them: made from settings, loaded, asked for suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelprism._arrays import Float32, Int32, Int64
+from labelprism.cli._adapter import PrismClassifier
+from labelprism.cli.settings import ESTIMATOR, PARTS, UsageError, parameters_of, part_class
+from labelprism.features import TextFeatures
+
+
+def build(settings: Mapping[str, Any]) -> PrismClassifier:
+    """Return a classifier that is not fitted yet.
+
+    Parameters
+    ----------
+    settings : dict
+        As `labelprism.cli.settings.effective` returns them.
+    """
+    values = {setting.name: settings[setting.name] for setting in ESTIMATOR if setting.name in settings}
+    for part in PARTS:
+        kind = settings.get(part)
+        if kind in (None, "none"):
+            continue
+        try:
+            values[part] = part_class(part, kind)(**parameters_of(settings, part))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{part}: {error}") from error
+        if "n_jobs" in values[part].get_params(deep=False):
+            values[part].set_params(n_jobs=settings.get("n_jobs"))
+    return PrismClassifier(**values)
+
+
+def load(path: str, n_jobs: int | None = None) -> PrismClassifier:
+    """Return the model in a folder, to be used with some number of threads; that of its training when left out."""
+    model = PrismClassifier.load(path)
+    if n_jobs is not None:
+        if n_jobs == 0:
+            raise UsageError("--n-jobs must not be 0; -1 takes all cores")
+        model.set_params(n_jobs=n_jobs)
+        if isinstance(model.features, TextFeatures):
+            model.features.set_params(n_jobs=n_jobs)
+            for hasher in model.features.hashers_:
+                hasher.set_params(n_jobs=n_jobs)
+    return model
+
+
+def takes_texts(model: PrismClassifier) -> bool:
+    """Tell whether the model makes its features of texts by itself."""
+    return isinstance(model.features, TextFeatures)
+
+
+def label_names(model: PrismClassifier) -> list[str]:
+    """Return the names of the labels, in the order of their numbers."""
+    return [str(name) for name in model.classes_.tolist()]
+
+
+def label_counts(model: PrismClassifier) -> tuple[Int64, int] | None:
+    """Return how many training rows have each label, and how many rows there were; None where the model forgot."""
+    recipe = model.__dict__.get("recipe_")
+    if recipe is None or not takes_texts(model):
+        return None
+    return np.asarray(recipe.label_counts_, np.int64), int(model.features.n_texts_)
+
+
+def suggest(model: PrismClassifier, rows: Any, k: int, **options: Any) -> tuple[Int32, Float32]:
+    """Return the k best labels of each row and their scores.
+
+    Parameters
+    ----------
+    model : PrismClassifier
+    rows : list of n str, or matrix of shape (n, d)
+    k : int
+    **options
+        Passed to `PrismClassifier.predict_topk`.
+
+    Returns
+    -------
+    int32 and float32 arrays of shape (n, k)
+    """
+    labels, scores = model.predict_topk(rows, k, **options)
+    return labels, scores
+
+
+def explanation(model: PrismClassifier, rows: Any, position: int, labels: list[int]) -> Any:
+    """Return why labels were suggested for one of the rows, fit for JSON."""
+    raise NotImplementedError
+
+
+def bytes_of(path: str | Path) -> int:
+    """Return the size of a model on the disk."""
+    return sum(file.stat().st_size for file in Path(path).iterdir() if file.is_file())
+
+
+def weights_of(model: PrismClassifier, label: int) -> dict[str, tuple[Any, Any]]:
+    """Return the features of a label with their weights, in its classifier and in its centroid, where there are such."""
+    recipe = model.__dict__.get("recipe_")
+    if recipe is None:
+        return {}
+    found = {}
+    for kind, matrix in (("classifier", recipe.head_), ("centroid", recipe.centroids_)):
+        part = slice(matrix.indptr[label], matrix.indptr[label + 1])
+        found[kind] = (matrix.indices[part], matrix.data[part])
+    return found
