@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,8 +65,8 @@ def test_texts_under_another_key_and_compressed(tmp_path: Path) -> None:
         next(texts)
 
 
-def dense(pieces: object) -> np.ndarray:
-    return np.concatenate([piece.toarray() if sp.issparse(piece) else piece for piece in pieces])  # type: ignore
+def dense(pieces: Iterator[Any]) -> np.ndarray:
+    return np.concatenate([piece.toarray() if sp.issparse(piece) else piece for piece in pieces])
 
 
 @given(seed=st.integers(0, 10**6), rows_per_piece=st.integers(1, 8))
@@ -106,7 +108,7 @@ def test_comments_blank_lines_and_rows_without_features(tmp_path: Path) -> None:
     [
         ("2 3 2\n0 1:1\n0 7:1\n", 3, "feature 7 is out of range"),
         ("0 1:1\n0 1:1\n0 1:x\n", 3, "value"),
-        ("0 1:1\n0 0:1\n", 2, "numbered from 1|negative|out of range"),
+        ("0 1:1\n0 0:1\n", 2, "numbered from 1"),
         ("2 4 2\n0 1:1\n0 1:1\n", 1, "4 features, but 3"),
         ("3 3 2\n0 1:1\n0 1:1\n", 1, "3 rows, but there are 2"),
         ("1 3 2\n0 1:1\n0 1:1\n", 3, "fewer rows"),

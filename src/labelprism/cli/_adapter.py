@@ -41,7 +41,7 @@ class PrismClassifier(estimator.PrismClassifier):
         meta = {"classes": self.classes_.tolist()}
         if isinstance(self.features, TextFeatures):
             meta["features"] = self.features.meta()
-            np.savez(Path(path) / "features.npz", **self.features.arrays())
+            np.savez(Path(path) / "features.npz", **self.features.arrays())  # type: ignore[arg-type]
         (Path(path) / "extra.json").write_text(json.dumps(meta))
 
     @classmethod

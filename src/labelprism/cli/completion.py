@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from labelprism.cli.flags import build_parser
 from labelprism.cli.settings import UsageError
@@ -19,7 +20,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(shtab.complete(parser, shell=arguments.shell))
 
 
-def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> None:
+def _complete_paths(parser: argparse.ArgumentParser, files: Any) -> None:
     """Tell shtab which arguments are paths, of this parser and of those of its commands."""
     for action in parser._actions:
         if getattr(action, "is_path", False):

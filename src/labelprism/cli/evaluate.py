@@ -11,6 +11,7 @@ from typing import Any
 from labelprism import metrics
 from labelprism.cli import inputs, interrupts, measure, models, suggestions
 from labelprism.cli.settings import UsageError
+from labelprism.cli.tables import without_nan
 from labelprism.metrics import FrequencyGroup, MetricInterval
 
 
@@ -52,7 +53,7 @@ def _predicted(arguments: argparse.Namespace) -> tuple[inputs.Truth, Any, Any]:
     width = max(measure.ranks(arguments.k))
     if arguments.model is None:
         names = dataset.names_of(range(dataset.n_labels))
-        predicted = suggestions.read(arguments.predictions, names, dataset.n_rows)[:, :width]
+        predicted: Any = suggestions.read(arguments.predictions, names, dataset.n_rows)[:, :width]
         truth = inputs.true_labels(dataset, names, arguments.data)
         counts = None
     else:
@@ -79,7 +80,7 @@ def _report(
             for name, group in named.items()
         }
         for group in report["by_frequency"].values():
-            group |= {key: measure.without_nan(group[key]) for key in ("recall", "precision", "coverage")}
+            group |= {key: without_nan(group[key]) for key in ("recall", "precision", "coverage")}
     return report
 
 

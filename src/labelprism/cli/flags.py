@@ -95,7 +95,7 @@ def _evaluate(commands: Any) -> None:
         commands,
         "evaluate",
         "labelprism.cli.evaluate",
-        "measure a model, or a file of predictions, on data with labels",
+        "measure a model, or a file of predictions, on labelled data",
     )
     _file(parser, "model", "the folder of a model; left out with --predictions", nargs="?")
     _file(parser, "data", "rows with their true labels")
@@ -123,9 +123,7 @@ def _tune(commands: Any) -> None:
     _file(parser, "data", "what to learn from, as for train")
     parser.add_argument("--trials", type=_at_least_one, default=12, help="how many settings to try at most (12)")
     parser.add_argument("--minutes", type=_above_zero, help="start no further trial after this time")
-    parser.add_argument(
-        "--metric", default="nDCG@5", help="what to choose by: P@1, nDCG@5 (default), PSP@5, recall@5 ..."
-    )
+    parser.add_argument("--metric", default="nDCG@5", help="what to choose by: P@k, nDCG@k, PSP@k, recall@k (nDCG@5)")
     parser.add_argument("--rows", type=_at_least_one, help="learn from so many rows only, drawn at random")
     parser.add_argument(
         "--vary", action="append", default=[], metavar="KEY=A,B,C",

@@ -129,7 +129,7 @@ def rows_of(dataset: Dataset, wants_texts: bool, n_features: int | None, path: s
         if dataset.texts is None:
             raise DataFormatError("the model takes texts, but here are rows of numbers", path)
         return dataset.texts
-    X = dataset.X
+    X: Any = dataset.X
     if X is None:
         raise DataFormatError("the model takes rows of numbers, but here are texts", path)
     if n_features is None or X.shape[1] == n_features:

@@ -98,7 +98,7 @@ def bytes_of(path: str | Path) -> int:
 
 
 def weights_of(model: PrismClassifier, label: int) -> dict[str, tuple[Any, Any]]:
-    """Return the features of a label with their weights, in its classifier and in its centroid, where there are such."""
+    """Return the features of a label with their weights: in its classifier and in its centroid, if it has them."""
     recipe = model.__dict__.get("recipe_")
     if recipe is None:
         return {}

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as with `| head`: whoever read has read enough
         _close_output()
         return OK
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it becomes a line and a number
         code, message = explain(error)
         if debug:
             traceback.print_exc()

@@ -1,7 +1,7 @@
 """What a model is trained with: one table of all settings, from flags, a TOML file and the defaults of the library.
 
-Settings are one flat dict: `{"preset": "fast", "filter": "tree", "filter__max_depth": 10}`. In TOML the parts are tables:
-`[filter]` with `kind = "tree"` and `max_depth = 10`. A setting that is not there has the library's default.
+Settings are one flat dict: `{"preset": "fast", "filter": "tree", "filter__max_depth": 10}`. In TOML the parts are
+tables: `[filter]` with `kind = "tree"` and `max_depth = 10`. A setting that is not there has the library's default.
 """
 
 from __future__ import annotations

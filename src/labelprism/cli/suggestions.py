@@ -107,9 +107,10 @@ def read(path: str, names: list[str], n_rows: int) -> Int64:
     if first is None:
         return _from_matrix(path, len(names), n_rows)
     rows: list[list[int]] = [[] for _ in range(n_rows)]
-    n_read = _from_tsv(path, rows, column_of) if first == _TSV_HEADER else _from_json(path, rows, column_of)
-    if n_read is not None and n_read != n_rows:
-        raise DataFormatError(f"there are suggestions for {n_read} rows, but the data has {n_rows}", path)
+    if first == _TSV_HEADER:
+        _from_tsv(path, rows, column_of)
+    else:
+        _from_json(path, rows, column_of)
     names += list(column_of)[len(names) :]
     return _padded(rows)
 
@@ -121,7 +122,7 @@ def _is_matrix(path: str) -> bool:
         return False
 
 
-def _from_json(path: str, rows: list[list[int]], column_of: dict[str, int]) -> int:
+def _from_json(path: str, rows: list[list[int]], column_of: dict[str, int]) -> None:
     n_read = 0
     for number, line in text_lines(path):
         if not line.strip():
@@ -139,11 +140,12 @@ def _from_json(path: str, rows: list[list[int]], column_of: dict[str, int]) -> i
         if row <= len(rows):
             rows[row - 1] = [column_of.setdefault(label, len(column_of)) for label in labels]
         n_read += 1
-    return n_read
+    if n_read != len(rows):
+        raise DataFormatError(f"there are suggestions for {n_read} rows, but the data has {len(rows)}", path)
 
 
 def _from_tsv(path: str, rows: list[list[int]], column_of: dict[str, int]) -> None:
-    """Read TSV, in which rows without suggestions do not occur: their number is not known."""
+    """Read TSV, in which rows without suggestions do not occur: how many there were is not known."""
     last = 1
     for number, line in text_lines(path):
         if number == 1 or not line:

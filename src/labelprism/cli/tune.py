@@ -17,7 +17,7 @@ from labelprism.cli import inputs, interrupts, measure, models
 from labelprism.cli import settings as all_settings
 from labelprism.cli.settings import UsageError
 from labelprism.cli.tables import percent, table
-from labelprism.cli.train import plain, settings_of, split
+from labelprism.cli.train import settings_of, split
 from labelprism.data import Dataset
 from labelprism.data.files import writing
 
@@ -70,10 +70,11 @@ def run(arguments: argparse.Namespace) -> None:
             "%s: %s %s, %.1f s", said, arguments.metric, percent(trials[-1].scores[metric[0]]), trials[-1].seconds
         )
     ranked = sorted(trials, key=lambda trial: -np.nan_to_num(trial.scores[metric[0]], nan=-1.0))
-    best = all_settings.to_toml({**_without_none(base), **ranked[0].choice})
     if arguments.out_config is not None:
+        best = all_settings.effective({**base, **ranked[0].choice}, dataset.X is None)
+        best.pop("validation", None)
         with writing(arguments.out_config) as stream:
-            stream.write(best.encode())
+            stream.write(all_settings.to_toml(best).encode())
     print(_as_json(ranked, metric[0]) if arguments.json else _as_table(ranked, metric[0], arguments.out_config))
 
 
@@ -134,10 +135,6 @@ def _tried(
     predicted = measure.predicted_labels(model, rows, max(ks))
     counts = np.bincount(seen.Y.indices, minlength=seen.n_labels), seen.n_rows
     return Trial(dict(choice), measure.scores(truth, predicted, counts, ks), seconds)
-
-
-def _without_none(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in plain(settings).items() if key != "validation"}
 
 
 def _as_json(ranked: list[Trial], metric: str) -> str:
