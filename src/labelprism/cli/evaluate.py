@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     intervals = {name: interval for name, interval in intervals.items() if not name.startswith("PSnDCG")}
     k, groups = arguments.k or 5, None
     if counts is not None:
-        found = measure.padded(counts[0], len(truth.names))
+        found = measure.padded(counts.of_label, len(truth.names))
         groups = metrics.by_frequency(truth.Y, predicted, found, k, arguments.groups)
         groups = [group for group in groups if group.n_labels]
     if arguments.plot is not None:
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(_report(truth, intervals, groups, k, arguments.confidence), ensure_ascii=False))
         return
     print(f"{truth.Y.shape[0]:,} rows\n\n{measure.intervals_table(intervals, arguments.confidence)}")
-    if groups is None:
-        print("\n--train FILE, the training data, would tell of rare labels and of PSP")
-    else:
+    if groups is not None:
         print(f"\nby the number of training examples of a label:\n{measure.groups_table(groups, k)}")
+    if weights is None:
+        print("\n--train FILE, the training data, would tell of rare labels and of PSP")
 
 
 def _predicted(arguments: argparse.Namespace) -> tuple[inputs.Truth, Any, Any]:

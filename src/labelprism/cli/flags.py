@@ -76,7 +76,7 @@ def _predict(commands: Any) -> None:
     _file(parser, "model", "the folder of a model")
     _file(parser, "input", "texts, one a line, or TSV or JSON lines; or rows. Standard input when left out or -",
           nargs="?", default="-")  # fmt: skip
-    parser.add_argument("-k", type=_at_least_one, default=5, help="how many labels to suggest (5)")
+    parser.add_argument("-k", "--k", type=_at_least_one, default=5, help="how many labels to suggest (5)")
     parser.add_argument("--threshold", type=float, metavar="SCORE", help="leave out labels with a lower score")
     _file(parser, "--allow", "suggest only labels that are in this file, one a line")
     parser.add_argument("--explain", action="store_true", help="say why each label is suggested (JSON lines only)")
@@ -198,7 +198,7 @@ def _data_flags(parser: argparse.ArgumentParser) -> None:
 
 def _measuring_flags(parser: argparse.ArgumentParser) -> None:
     """Add what `evaluate` and `compare` share."""
-    parser.add_argument("-k", type=_at_least_one, help="measure the k best labels too, beside 1, 3 and 5")
+    parser.add_argument("-k", "--k", type=_at_least_one, help="measure the k best labels too, beside 1, 3 and 5")
     _file(parser, "--train", "the training data, which tells how frequent labels are, where no model does")
     parser.add_argument("--resamples", type=_at_least_one, default=1000, help="of the bootstrap (1000)")
     parser.add_argument("--confidence", type=_between_0_and_1, default=0.95, help="of the intervals (0.95)")
@@ -210,13 +210,14 @@ def _measuring_flags(parser: argparse.ArgumentParser) -> None:
 def _setting(group: Any, setting: Setting, prefix: str = "") -> None:
     """Add the flag of a setting; left out, it leaves no trace, so that a file of settings can speak."""
     flag = "--" + setting.name.replace("_", "-")
+    short = [flag[1:]] if len(setting.name) == 1 else []
     common = {"dest": prefix + setting.name, "default": argparse.SUPPRESS, "help": setting.help.replace("%", "%%")}
     if setting.kind == "truth":
         group.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
     elif setting.kind == "choice":
         group.add_argument(flag, choices=setting.choices, **common)
     else:
-        group.add_argument(flag, type=_typed(setting), metavar=setting.kind.upper(), **common)
+        group.add_argument(*short, flag, type=_typed(setting), metavar=setting.kind.upper(), **common)
 
 
 def _typed(setting: Setting) -> Callable[[str], Any]:

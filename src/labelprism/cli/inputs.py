@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from labelprism._arrays import Int64
+from labelprism.cli.models import Counts
 from labelprism.cli.settings import DATA, UsageError, parameters_of
 from labelprism.data import Dataset, load
 from labelprism.data.detect import detect_format
@@ -100,7 +100,7 @@ def true_labels(dataset: Dataset, known: Sequence[str], path: str) -> Truth:
     return Truth(aligned, names, n_unknown)
 
 
-def training_counts(path: str, names: Sequence[str], options: Mapping[str, Any]) -> tuple[Int64, int]:
+def training_counts(path: str, names: Sequence[str], options: Mapping[str, Any]) -> Counts:
     """Return how many rows of the training data have each of the labels, and how many rows there are."""
     training = read_dataset(path, options)
     column_of = {name: column for column, name in enumerate(names)}
@@ -110,7 +110,7 @@ def training_counts(path: str, names: Sequence[str], options: Mapping[str, Any])
         name = training.names_of([column])[0]
         if name in column_of:
             counts[column_of[name]] = count
-    return counts, training.n_rows
+    return Counts(counts, training.n_rows)
 
 
 def rows_of(dataset: Dataset, wants_texts: bool, n_features: int | None, path: str) -> Any:

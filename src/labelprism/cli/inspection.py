@@ -13,7 +13,6 @@ import numpy as np
 from labelprism.cli import models
 from labelprism.cli.settings import UsageError
 from labelprism.cli.tables import size, table
-from labelprism.features import TextFeatures
 from labelprism.persistence import load_arrays
 
 
@@ -42,10 +41,10 @@ def overview(model: Any, path: str) -> dict[str, Any]:
         },
     }
     if counts is not None:
-        report["training_rows"] = counts[1]
-        common = np.argsort(-counts[0], kind="stable")[:5]
+        report["training_rows"] = counts.n_rows
+        common = np.argsort(-counts.of_label, kind="stable")[:5]
         names = models.label_names(model)
-        report["most_frequent"] = {names[label]: int(counts[0][label]) for label in common}
+        report["most_frequent"] = {names[label]: int(counts.of_label[label]) for label in common}
     recipe = model.__dict__.get("recipe_")
     if recipe is not None:
         report["blend"] = {name: float(weight) for name, weight in recipe.blend_._asdict().items()}
@@ -71,7 +70,7 @@ def of_label(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     counts = models.label_counts(model)
     report: dict[str, Any] = {"label": arguments.label, "number": label}
     if counts is not None:
-        report["examples"] = int(counts[0][label])
+        report["examples"] = int(counts.of_label[label])
     weights = models.weights_of(model, label)
     for kind, (features, values) in weights.items():
         strongest = np.argsort(-np.abs(values), kind="stable")[: arguments.top]
@@ -84,8 +83,9 @@ def of_label(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _feature_names(model: Any, features: Any) -> list[str | None]:
-    if isinstance(model.features, TextFeatures) and model.features.keep_names:
-        return model.features.token_of(features)
+    if models.takes_texts(model) and model.features_.keep_names:
+        named: list[str | None] = model.features_.token_of(features)
+        return named
     return [None] * len(features)
 
 
@@ -99,8 +99,9 @@ def _shown(report: Mapping[str, Any]) -> str:
         ["features", f"{report['features']:,}"],
         ["labels", f"{report['labels']:,}"],
     ]
-    if "training_rows" in report:
+    if report.get("training_rows") is not None:
         rows.append(["learned from", f"{report['training_rows']:,} rows"])
+    if "most_frequent" in report:
         frequent = ", ".join(f"{name} ({count:,})" for name, count in report["most_frequent"].items())
         rows.append(["most frequent labels", frequent])
     rows += [[name, str(value)] for name, value in report["parameters"].items()]

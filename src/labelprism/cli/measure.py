@@ -12,6 +12,7 @@ from labelprism._arrays import Int32, Int64
 from labelprism._progress import ProgressBar
 from labelprism.cli import interrupts, models
 from labelprism.cli.inputs import Truth
+from labelprism.cli.models import Counts
 from labelprism.cli.tables import percent, table, without_nan
 from labelprism.metrics import FrequencyGroup, MetricInterval
 
@@ -48,19 +49,19 @@ def predicted_labels(model: Any, rows: Any, k: int) -> Int32:
     return found
 
 
-def propensities(counts: tuple[Int64, int] | None, n_labels: int) -> Any:
+def propensities(counts: Counts | None, n_labels: int) -> Any:
     """Return the inverse propensities of labels that were counted in training; None where that is not known.
 
     Parameters
     ----------
-    counts : (int array of shape (c,), int) or None
-        How many training rows have each label that training had, and the number of rows.
+    counts : Counts or None
+        Of the c labels that training had.
     n_labels : int
         The number of labels, at least c: those beyond were never seen.
     """
-    if counts is None or counts[1] < 3:
+    if counts is None or counts.n_rows is None or counts.n_rows < 3:
         return None
-    return metrics.inverse_propensity_of_counts(padded(counts[0], n_labels), counts[1])
+    return metrics.inverse_propensity_of_counts(padded(counts.of_label, n_labels), counts.n_rows)
 
 
 def padded(counts: Int64, n_labels: int) -> Int64:
@@ -68,7 +69,7 @@ def padded(counts: Int64, n_labels: int) -> Int64:
     return np.pad(counts, (0, n_labels - counts.size))
 
 
-def scores(truth: Truth, predicted: Int32, counts: tuple[Int64, int] | None, ks: Sequence[int]) -> dict[str, float]:
+def scores(truth: Truth, predicted: Int32, counts: Counts | None, ks: Sequence[int]) -> dict[str, float]:
     """Return the metrics without intervals."""
     weights = propensities(counts, len(truth.names))
     found = metrics.evaluate_intervals(truth.Y, predicted, weights, ks, n_resamples=1)

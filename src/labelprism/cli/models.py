@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from labelprism._arrays import Float32, Int32, Int64
 from labelprism.cli._adapter import PrismClassifier
-from labelprism.cli.settings import ESTIMATOR, PARTS, UsageError, parameters_of, part_class
+from labelprism.cli.settings import ESTIMATOR, PARTS, UsageError, as_slice, parameters_of, part_class
 from labelprism.features import TextFeatures
+
+
+class Counts(NamedTuple):
+    """How frequent labels were in training."""
+
+    of_label: Int64
+    """How many rows have each label."""
+    n_rows: int | None
+    """How many rows there were; None where nobody remembers."""
 
 
 def build(settings: Mapping[str, Any]) -> PrismClassifier:
@@ -23,6 +32,9 @@ def build(settings: Mapping[str, Any]) -> PrismClassifier:
         As `labelprism.cli.settings.effective` returns them.
     """
     values = {setting.name: settings[setting.name] for setting in ESTIMATOR if setting.name in settings}
+    for name in ("filter_features", "head_features"):
+        if values.get(name) is not None:
+            values[name] = as_slice(values[name])
     for part in PARTS:
         kind = settings.get(part)
         if kind in (None, "none"):
@@ -43,16 +55,14 @@ def load(path: str, n_jobs: int | None = None) -> PrismClassifier:
         if n_jobs == 0:
             raise UsageError("--n-jobs must not be 0; -1 takes all cores")
         model.set_params(n_jobs=n_jobs)
-        if isinstance(model.features, TextFeatures):
-            model.features.set_params(n_jobs=n_jobs)
-            for hasher in model.features.hashers_:
-                hasher.set_params(n_jobs=n_jobs)
+        if takes_texts(model):
+            model.features_.use_threads(n_jobs)
     return model
 
 
 def takes_texts(model: PrismClassifier) -> bool:
     """Tell whether the model makes its features of texts by itself."""
-    return isinstance(model.features, TextFeatures)
+    return isinstance(model.__dict__.get("features_"), TextFeatures)
 
 
 def label_names(model: PrismClassifier) -> list[str]:
@@ -60,12 +70,13 @@ def label_names(model: PrismClassifier) -> list[str]:
     return [str(name) for name in model.classes_.tolist()]
 
 
-def label_counts(model: PrismClassifier) -> tuple[Int64, int] | None:
-    """Return how many training rows have each label, and how many rows there were; None where the model forgot."""
+def label_counts(model: PrismClassifier) -> Counts | None:
+    """Return how many training rows have each label, as far as the model remembers."""
     recipe = model.__dict__.get("recipe_")
-    if recipe is None or not takes_texts(model):
+    if recipe is None:
         return None
-    return np.asarray(recipe.label_counts_, np.int64), int(model.features.n_texts_)
+    n_rows = int(model.features_.n_texts_) if takes_texts(model) else None
+    return Counts(np.rint(recipe.label_counts_).astype(np.int64), n_rows)
 
 
 def suggest(model: PrismClassifier, rows: Any, k: int, **options: Any) -> tuple[Int32, Float32]:
@@ -89,7 +100,23 @@ def suggest(model: PrismClassifier, rows: Any, k: int, **options: Any) -> tuple[
 
 def explanation(model: PrismClassifier, rows: Any, position: int, labels: list[int]) -> Any:
     """Return why labels were suggested for one of the rows, fit for JSON."""
-    raise NotImplementedError
+    row = [rows[position]] if isinstance(rows, list) else rows[position : position + 1]
+    found = model.explain(row, len(labels))
+    return {
+        "candidates": len(found.candidates),
+        "labels": [
+            {
+                "label": str(label.name),
+                "parts": {name: round(float(value), 4) for name, value in label.parts.items()},
+                "features": [
+                    [share.name if share.name is not None else share.feature, round(share.value, 4)]
+                    for share in label.features or ()
+                ],
+            }
+            for label in found.labels
+            if label.label in labels
+        ],
+    }
 
 
 def bytes_of(path: str | Path) -> int:

@@ -125,7 +125,7 @@ class _Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)
+        self._bar.__exit__(None, None, None)
 
 
 def _line_count(path: StrPath) -> int | None:

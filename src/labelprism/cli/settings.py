@@ -25,7 +25,7 @@ class Setting(NamedTuple):
 
     name: str
     kind: str
-    """"choice", "whole", "truth", "text", "lengths" or "share"."""
+    """"choice", "whole", "number", "truth", "text", "lengths", "columns" or "share"."""
     help: str
     choices: tuple[str, ...] = ()
 
@@ -34,17 +34,15 @@ ESTIMATOR = (
     Setting("preset", "choice", "which recipe to train", ("default", "fast", "paper")),
     Setting("objective", "choice", "rank for precision, or in favour of rare labels", ("precision", "propensity")),
     Setting("normalize", "truth", "make rows unit first"),
+    Setting("filter_features", "columns", "the features that F sees, as 0:300; for a filter and a head of your own"),
+    Setting("head_features", "columns", "the features that H sees, as 300: for the rest"),
+    Setting("threshold", "number", "the probability from which labels are predicted, for programs that ask for that"),
     Setting("n_jobs", "whole", "threads; -1 for all cores (the default here)"),
     Setting("random_state", "whole", "seed; 0 when left out, so that the same data give the same model"),
     Setting("verbose", "whole", "how much training tells"),
 )
 """The parameters of `PrismClassifier` that are plain values; a test compares with its signature."""
 
-_TRANSFORMERS = {
-    "hellinger": "labelprism.features:HellingerMap",
-    "tfidf": "labelprism.features:Tfidf",
-    "fourier": "labelprism.features:RandomFourierFeatures",
-}
 PARTS: dict[str, dict[str, str]] = {
     "filter": {
         "tree": "labelprism.filters:SpectralTree",
@@ -57,9 +55,7 @@ PARTS: dict[str, dict[str, str]] = {
         "low-rank": "labelprism.heads:LowRankHead",
         "constant": "labelprism.heads:ConstantHead",
     },
-    "features": {"text": "labelprism.features:TextFeatures", **_TRANSFORMERS},
-    "filter_features": _TRANSFORMERS,
-    "head_features": _TRANSFORMERS,
+    "features": {"text": "labelprism.features:TextFeatures"},
 }
 """The parameters of `PrismClassifier` that are objects, by the names that the program has for them."""
 
@@ -67,8 +63,6 @@ PART_HELP = {
     "filter": "F, in place of the preset's",
     "head": "H, in place of the preset's",
     "features": "what is made of the input first; text where the input is text",
-    "filter_features": "what is made of the features for F only",
-    "head_features": "what is made of the features for H only",
 }
 
 TEXT_FEATURES = (
@@ -108,6 +102,10 @@ def parse_value(setting: Setting, text: str) -> Any:
         return int(text)
     if setting.kind == "lengths":
         return None if text == "none" else _lengths(text)
+    if setting.kind == "number":
+        return float(text)
+    if setting.kind == "columns":
+        as_slice(text)
     if setting.kind == "share":
         try:
             return float(text)
@@ -121,6 +119,14 @@ def _lengths(text: str) -> tuple[int, int]:
     return int(shortest), int(longest or shortest)
 
 
+def as_slice(text: str) -> slice:
+    """Return the columns that a text such as "0:300" names; `ValueError` where it names none."""
+    first, colon, end = text.partition(":")
+    if not colon:
+        raise ValueError(f"columns are expected as 0:300, got {text!r}")
+    return slice(int(first) if first else None, int(end) if end else None)
+
+
 def _checked_value(setting: Setting, value: Any, place: str) -> Any:
     """Return the value of a key in a file, made sure that it is of the kind that the setting has."""
     if setting.kind == "lengths":
@@ -130,8 +136,14 @@ def _checked_value(setting: Setting, value: Any, place: str) -> Any:
             return tuple(value)
         raise UsageError(f'{place}: {setting.name} must be two whole numbers, as [1, 2], or "none", got {value!r}')
     kinds: dict[str, tuple[type, ...]] = {
-        "whole": (int,), "truth": (bool,), "text": (str,), "choice": (str,), "share": (int, float, str),
+        "whole": (int,), "truth": (bool,), "share": (int, float, str), "number": (int, float),
+        **dict.fromkeys(("text", "choice", "columns"), (str,)),
     }  # fmt: skip
+    if setting.kind == "columns" and isinstance(value, str):
+        try:
+            as_slice(value)
+        except ValueError as error:
+            raise UsageError(f"{place}: {setting.name}: {error}") from error
     if type(value) not in kinds[setting.kind] or (setting.choices and value not in setting.choices):
         what = f"one of {', '.join(setting.choices)}" if setting.choices else f"of another kind ({setting.help})"
         raise UsageError(f"{place}: {setting.name} must be {what}, got {value!r}")
@@ -256,7 +268,7 @@ def effective(settings: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     is_text : bool
         Whether the input is text, which needs features.
     """
-    from labelprism import PrismClassifier
+    from labelprism.cli._adapter import PrismClassifier
 
     result = {**_defaults(PrismClassifier), **_OWN_DEFAULTS}
     result = {name: value for name, value in result.items() if name in {setting.name for setting in ESTIMATOR}}

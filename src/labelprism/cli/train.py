@@ -82,7 +82,7 @@ def train(settings: Mapping[str, Any], data: str, out: str, test: str | None) ->
         "labels_per_row": seen.Y.nnz / seen.n_rows,
         "bytes": models.bytes_of(out),
     }
-    counts = np.bincount(seen.Y.indices, minlength=seen.n_labels), seen.n_rows
+    counts = models.Counts(np.bincount(seen.Y.indices, minlength=seen.n_labels), seen.n_rows)
     ks = measure.ranks(effective.get("k"))
     for name, part, path in (("validation", held_out, data), ("test", None, test)):
         if path is None or (part is None and name == "validation"):

@@ -35,7 +35,6 @@ TEXT_SPACE: dict[str, tuple[Any, ...]] = {
 MATRIX_SPACE: dict[str, tuple[Any, ...]] = {
     "preset": ("default", "fast", "paper"),
     "normalize": (True, False),
-    "features": ("none", "hellinger", "tfidf"),
 }
 
 
@@ -133,7 +132,7 @@ def _tried(
     rows = inputs.rows_of(held_out, models.takes_texts(model), int(model.n_features_in_), path)
     ks = measure.ranks(k)
     predicted = measure.predicted_labels(model, rows, max(ks))
-    counts = np.bincount(seen.Y.indices, minlength=seen.n_labels), seen.n_rows
+    counts = models.Counts(np.bincount(seen.Y.indices, minlength=seen.n_labels), seen.n_rows)
     return Trial(dict(choice), measure.scores(truth, predicted, counts, ks), seconds)
 
 

@@ -167,6 +167,18 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 names[column] = f"{token} #{column}"
         return np.array(names, dtype=object)
 
+    def use_threads(self, n_jobs: int | None) -> None:
+        """Set `n_jobs` of fitted features, which are left as they are otherwise.
+
+        Parameters
+        ----------
+        n_jobs : int, optional
+        """
+        check_is_fitted(self, "hashers_")
+        self.set_params(n_jobs=n_jobs)
+        for hasher in self.hashers_:
+            hasher.set_params(n_jobs=n_jobs)
+
     # --------------------------------------------------------------------------------------- for the model directory
 
     def meta(self) -> dict[str, Any]:
