@@ -129,6 +129,29 @@ def test_models_are_replaced_without_an_exchange_too(
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_model_that_was_moved_aside_is_found_and_comes_back(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two directories cannot be exchanged, a process may be killed between the two renames."""
+    shutil.copytree(saved / "default", tmp_path / ".model.0123.old")
+    assert_same(MODELS["default"], PrismClassifier.load(tmp_path / "model"))
+    monkeypatch.setattr(np, "save", lambda *_, **__: os.write(-1, b""))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        MODELS["fast"].save(tmp_path / "model")
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    assert_same(MODELS["default"], PrismClassifier.load(tmp_path / "model"))
+
+
+def test_what_dead_processes_left_is_swept_away(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / ".model.dead.new").mkdir()
+    (tmp_path / ".model.alive.new").mkdir()
+    (tmp_path / ".other.dead.new").mkdir()
+    lock = persistence._locked(tmp_path / ".model.alive.new")
+    MODELS["fast"].save(tmp_path / "model")
+    os.close(lock)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".model.alive.new", ".other.dead.new", "model"]
+
+
 # ------------------------------------------------------------------------------------------------------ saving fails
 
 

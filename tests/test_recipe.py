@@ -49,8 +49,8 @@ def test_learns(data: Any, model: DefaultRecipe) -> None:
 @pytest.mark.parametrize("n_jobs", [2, 5])
 def test_threads_change_nothing(data: Any, model: DefaultRecipe, n_jobs: int) -> None:
     other = fit_default(*data[:2], n_jobs=n_jobs)
-    for name, array in model.arrays().items():
-        np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
+    for name, array in model.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name], err_msg=name)
     for a, b in zip(model.predict_topk(data[2], 7), other.predict_topk(data[2], 7, n_jobs=n_jobs), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -71,7 +71,7 @@ def test_the_bits_do_not_depend_on_the_instruction_set(data: Any, model: Default
     before = _core.instruction_set()
     _core.use_instruction_set(name)
     try:
-        again = DefaultRecipe.from_arrays(model.arrays(), model.meta())
+        again = DefaultRecipe(model.arrays, model.meta)
     finally:
         _core.use_instruction_set(before)
     for one, two in zip(expected, again.predict_topk(data[2], 7), strict=True):
@@ -79,23 +79,24 @@ def test_the_bits_do_not_depend_on_the_instruction_set(data: Any, model: Default
 
 
 def test_saved_arrays_predict_the_same_to_the_bit(data: Any, model: DefaultRecipe) -> None:
-    again = DefaultRecipe.from_arrays(model.arrays(), json.loads(json.dumps(model.meta())))
+    again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))
     for a, b in zip(model.predict_topk(data[2], 9), again.predict_topk(data[2], 9), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
     for name, change in (
-        ("head_columns", lambda a: a + 30_000),
-        ("head_lengths", lambda a: a * 2),
-        ("centroids_values", lambda a: a[:-1]),
+        ("label_lists", lambda a: a + 30_000),
+        ("label_pairs", lambda a: a[:-1]),
+        ("label_near_cosine", lambda a: a[:-1]),
+        ("forest_leaf_share", lambda a: a[:-1]),
+        ("forest_children", lambda a: a[:-1]),
         ("head_bias", lambda a: a[:-1]),
         ("label_counts", lambda a: a[:-1]),
     ):
-        arrays = model.arrays()
-        arrays[name] = change(arrays[name])
-        with pytest.raises(ValueError, match=r"damaged|for every label"):
-            DefaultRecipe.from_arrays(arrays, model.meta())
+        arrays = {**model.arrays, name: change(model.arrays[name])}
+        with pytest.raises(ValueError, match=r"damaged|for every label|fit together|cut off"):
+            DefaultRecipe(arrays, model.meta)
 
 
 def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
@@ -139,7 +140,7 @@ def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gain: float, wan
     settings = RecipeSettings(wide_search=(15, 200), wide_gain=gain)
     model = fit_default(*data[:2], preset=settings)
     assert model.settings.centroid_candidates == wanted
-    again = DefaultRecipe.from_arrays(model.arrays(), json.loads(json.dumps(model.meta())))
+    again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))
     for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -24,6 +24,7 @@
 #include "buffer.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
+#include "stored.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -80,6 +81,33 @@ inline std::tuple<NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float
   return {take(matrix.indptr), take(matrix.indices), take(matrix.data)};
 }
 
+// A stored array as NumPy sees it, without a copy: rows of `width` numbers, or numbers if there is no width. `owner`
+// keeps the array.
+template <class T, class U>
+nb::ndarray<nb::numpy, const T, nb::c_contig> view_of(const Stored<U>& stored, nb::handle owner) {
+  static const T nothing{};  // an empty array may have no address
+  const auto* data = stored.size() ? reinterpret_cast<const T*>(stored.data()) : &nothing;
+  constexpr std::size_t width = sizeof(U) / sizeof(T);
+  if constexpr (width == 1) {
+    return {data, {stored.size()}, owner};
+  } else {
+    return {data, {stored.size(), width}, owner};
+  }
+}
+
+// The other way round: the array must outlive what is returned.
+template <class U, class T>
+Stored<U> stored(const Vector<T>& array) {
+  static_assert(sizeof(U) == sizeof(T));
+  return {reinterpret_cast<const U*>(array.data()), array.size()};
+}
+
+template <class U, class T>
+Stored<U> stored(const Matrix<T>& array) {
+  require(array.shape(1) * sizeof(T) == sizeof(U), "a table has rows of the wrong width");
+  return {reinterpret_cast<const U*>(array.data()), array.shape(0)};
+}
+
 // Checks all that kernels rely on; costs one pass over the indices, which a kernel reads anyway.
 inline CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices, const float* data,
                            std::size_t data_size, std::int64_t n_columns) {
@@ -109,6 +137,15 @@ inline CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std:
 inline CsrView checked_labels(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices,
                               std::int64_t n_columns) {
   return checked_csr(indptr, indices, nullptr, 0, n_columns);
+}
+
+// A positive weight for each of n_rows; null if the array is empty, which stands for ones.
+inline const float* checked_weights(const Vector<float>& weights, std::int64_t n_rows) {
+  if (weights.size() == 0) return nullptr;
+  require(static_cast<std::int64_t>(weights.size()) == n_rows, "there must be a weight for every row, or none at all");
+  require(all_within(weights, std::numeric_limits<float>::min(), std::numeric_limits<float>::max()),
+          "the weights of rows must be above 0 and finite");
+  return weights.data();
 }
 
 inline DenseView checked_dense(const Matrix<float>& X) {

@@ -6,28 +6,30 @@
 namespace labelprism {
 namespace {
 
-// What growing returns: child, bias and noise of every node, and the routers and the leaves as CSR.
+// What growing returns: child, bias and noise of every node, the routers and the leaves as CSR, the mass of leaves.
 using ForestArrays =
     std::tuple<NewArray<std::int32_t>, NewArray<float>, NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>,
-               NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>>;
+               NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>, NewArray<float>>;
 
 template <class Matrix>
-ForestArrays grown(const Matrix& X, const CsrView& Y, const ForestSettings& settings, int n_threads) {
+ForestArrays grown(const Matrix& X, const CsrView& Y, const Vector<float>& row_weight, const ForestSettings& settings,
+                   int n_threads) {
   require(X.n_rows == Y.n_rows, "X and Y must have the same number of rows");
   require(X.n_rows <= INT32_MAX, "there must be at most 2147483647 rows");
   require(settings.n_trees >= 1, "there must be at least one tree");
   require(settings.stop_labels >= 1, "stop_labels must be at least 1");
   require(settings.spectral.n_blocks >= 1 && settings.spectral.n_blocks <= 32, "n_blocks: 1 to 32");
   require(settings.spectral_rows >= 1 && settings.router_rows >= 1, "routers need at least one row to learn from");
+  const float* weights = checked_weights(row_weight, X.n_rows);
   Forest forest;
   {
     const nb::gil_scoped_release release;
-    grow_forest(X, Y, settings, n_threads, forest);
+    grow_forest(X, Y, weights, settings, n_threads, forest);
   }
   return {
       take(forest.child),           take(forest.bias),         take(forest.noise),         take(forest.routers.indptr),
       take(forest.routers.indices), take(forest.routers.data), take(forest.leaves.indptr), take(forest.leaves.indices),
-      take(forest.leaves.data)};
+      take(forest.leaves.data),     take(forest.mass)};
 }
 
 // Children come after their parents, so that no forged forest can send an example in circles.
@@ -77,20 +79,21 @@ void bind_growth(nb::module_& m) {
       "grow_forest_csr",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
          Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
-         const ForestSettings& settings, int n_threads) {
+         Vector<float> row_weight, const ForestSettings& settings, int n_threads) {
         return grown(checked_csr(indptr, indices, data, n_features), checked_labels(label_indptr, labels, n_labels),
-                     settings, n_threads);
+                     row_weight, settings, n_threads);
       },
       array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
-      "n_labels"_a, "settings"_a, "n_threads"_a = 1, "Grow a forest; X is sparse.");
+      "n_labels"_a, array("row_weight"), "settings"_a, "n_threads"_a = 1,
+      "Grow a forest; X is sparse, row_weight may be empty.");
   m.def(
       "grow_forest_dense",
       [](Matrix<float> X, Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
-         const ForestSettings& settings, int n_threads) {
-        return grown(checked_dense(X), checked_labels(label_indptr, labels, n_labels), settings, n_threads);
+         Vector<float> row_weight, const ForestSettings& settings, int n_threads) {
+        return grown(checked_dense(X), checked_labels(label_indptr, labels, n_labels), row_weight, settings, n_threads);
       },
-      array("X"), array("label_indptr"), array("labels"), "n_labels"_a, "settings"_a, "n_threads"_a = 1,
-      "Grow a forest; X is dense.");
+      array("X"), array("label_indptr"), array("labels"), "n_labels"_a, array("row_weight"), "settings"_a,
+      "n_threads"_a = 1, "Grow a forest; X is dense, row_weight may be empty.");
   m.def(
       "refined_router",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
@@ -132,12 +135,65 @@ void bind_scores(nb::module_& m) {
             require(all_finite(bias) && all_finite(noise) && all_finite(router_data), "a router holds NaN or infinity");
             require(all_within(leaf_shares, 0, 1), "the shares of labels in leaves must be from 0 to 1");
             const nb::gil_scoped_release release;
-            new (self) ForestScorer(
-                ForestView{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves});
+            new (self) ForestScorer(forest_tables(
+                ForestView{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves}));
           },
           "n_trees"_a, array("child"), array("bias"), array("noise"), array("router_indptr"), array("router_indices"),
           array("router_data"), "n_features"_a, array("leaf_indptr"), array("leaf_labels"), array("leaf_shares"),
           "n_labels"_a)
+      .def_static(
+          "from_tables",
+          [](std::int64_t n_trees, std::int64_t n_features, std::int64_t n_labels, Matrix<std::int32_t> blocks,
+             Matrix<std::int64_t> tables, Matrix<std::int32_t> buckets, Vector<std::int8_t> dense,
+             Vector<std::int64_t> leaf_begin, Vector<std::int32_t> leaf_label, Vector<std::uint16_t> leaf_share) {
+            require(1 <= n_trees && n_trees <= 1000 && 0 <= n_features && n_features <= INT32_MAX && 0 <= n_labels &&
+                        n_labels <= INT32_MAX,
+                    "n_trees, n_features or n_labels is out of range");
+            ForestTables forest;
+            forest.n_trees = static_cast<int>(n_trees);
+            forest.n_features = n_features;
+            forest.n_labels = n_labels;
+            forest.blocks = stored<RouterBlock>(blocks);
+            forest.tables = stored<RouterTable>(tables);
+            forest.buckets = stored<RouterBucket>(buckets);
+            forest.dense = stored<std::int8_t>(dense);
+            forest.leaf_begin = stored<std::int64_t>(leaf_begin);
+            forest.leaf_label = stored<std::int32_t>(leaf_label);
+            forest.leaf_share = stored<std::uint16_t>(leaf_share);
+            check_tables(forest);
+            return new ForestScorer(std::move(forest));  // Python takes it
+          },
+          nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
+          nb::keep_alive<0, 8>(), nb::keep_alive<0, 9>(), nb::keep_alive<0, 10>(), "n_trees"_a, "n_features"_a,
+          "n_labels"_a, array("blocks"), array("tables"), array("buckets"), array("dense"), array("leaf_begin"),
+          array("leaf_label"), array("leaf_share"), "The forest that `tables` described; arrays are used, not copied.")
+      .def(
+          "tables",
+          [](const ForestScorer& self) {
+            const nb::object owner = nb::find(self);
+            const ForestTables& forest = self.tables();
+            nb::dict arrays;
+            arrays["blocks"] = view_of<std::int32_t>(forest.blocks, owner);
+            arrays["tables"] = view_of<std::int64_t>(forest.tables, owner);
+            arrays["buckets"] = view_of<std::int32_t>(forest.buckets, owner);
+            arrays["dense"] = view_of<std::int8_t>(forest.dense, owner);
+            arrays["leaf_begin"] = view_of<std::int64_t>(forest.leaf_begin, owner);
+            arrays["leaf_label"] = view_of<std::int32_t>(forest.leaf_label, owner);
+            arrays["leaf_share"] = view_of<std::uint16_t>(forest.leaf_share, owner);
+            return arrays;
+          },
+          "The arrays of the forest, as views; see forest_tables.hpp.")
+      .def(
+          "routers",
+          [](const ForestScorer& self) {
+            GrowingCsr weights;
+            {
+              const nb::gil_scoped_release release;
+              router_weights(self.tables(), weights);
+            }
+            return take(weights);
+          },
+          "The weights of all routers as CSR; node i of block b is row 7 b + i.")
       .def(
           "candidates",
           [](const ForestScorer& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,

@@ -1,5 +1,8 @@
 // The fused predictor, as Python sees it.
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "bindings.hpp"
 #include "predictor.hpp"
@@ -7,47 +10,114 @@
 namespace labelprism {
 namespace {
 
-// Places of candidates are held in 16 bits.
-constexpr std::int64_t kMostCandidates = 30000;
+// The labels that a row may be given, from an array of flags; an empty one allows all.
+AllowList allow_list(const Vector<std::uint8_t>& flags, std::int64_t n_labels) {
+  if (flags.size() == 0) return {};
+  require(static_cast<std::int64_t>(flags.size()) == n_labels, "allowed must have a flag for every label");
+  const auto* first = flags.data();
+  return {first, n_labels - std::count(first, first + n_labels, 0)};
+}
+
+void bind_tables(nb::class_<Predictor>& predictor) {
+  predictor
+      .def_static(
+          "tables_of",
+          [](Vector<std::int64_t> centroid_indptr, Vector<std::int32_t> centroid_indices, Vector<float> centroid_data,
+             Vector<std::int64_t> head_indptr, Vector<std::int32_t> head_indices, Vector<float> head_data,
+             std::int64_t n_features, std::int64_t longest_list) {
+            const CsrView centroids = checked_csr(centroid_indptr, centroid_indices, centroid_data, n_features);
+            const CsrView head = checked_csr(head_indptr, head_indices, head_data, n_features);
+            require(centroids.n_rows == head.n_rows, "centroids and head must have a row for every label");
+            require(all_finite(centroid_data) && all_finite(head_data), "centroids and head must be finite");
+            require(longest_list >= 1, "longest_list must be at least 1");
+            auto* tables = new LabelTables;
+            const nb::capsule owner(tables, [](void* p) noexcept { delete static_cast<LabelTables*>(p); });
+            {
+              const nb::gil_scoped_release release;
+              *tables = label_tables(centroids, head, longest_list);
+            }
+            nb::dict arrays;
+            arrays["lists"] = view_of<std::int64_t>(tables->lists, owner);
+            arrays["list_labels"] = view_of<std::int32_t>(tables->list_labels, owner);
+            arrays["pairs"] = view_of<std::uint32_t>(tables->pairs, owner);
+            arrays["words"] = view_of<std::uint32_t>(tables->words, owner);
+            arrays["near_begin"] = view_of<std::int64_t>(tables->near_begin, owner);
+            arrays["near_label"] = view_of<std::int32_t>(tables->near_label, owner);
+            arrays["near_cosine"] = view_of<std::uint16_t>(tables->near_cosine, owner);
+            return arrays;
+          },
+          array("centroid_indptr"), array("centroid_indices"), array("centroid_data"), array("head_indptr"),
+          array("head_indices"), array("head_data"), "n_features"_a, "longest_list"_a,
+          "What head and centroids, (c, d), know of labels, laid out for prediction; see label_tables.hpp.")
+      .def(
+          "weights",
+          [](const Predictor& self) {
+            ListedWeights found;
+            {
+              const nb::gil_scoped_release release;
+              found = listed_weights(self.tables());
+            }
+            const auto copied = [](const auto& values) {
+              using T = typename std::decay_t<decltype(values)>::value_type;
+              T* data;
+              NewArray<T> result = new_array({values.size()}, &data);
+              std::copy(values.begin(), values.end(), data);
+              return result;
+            };
+            return std::tuple(copied(found.begin), copied(found.label), copied(found.head), copied(found.centroid));
+          },
+          "Head and centroids again, feature by feature: where each begins, labels, weights of head and centroid.");
+}
 
 }  // namespace
 
 void bind_predictor(nb::module_& m) {
-  nb::class_<Predictor>(m, "Predictor", "From rows to their best labels in one go; see predictor.hpp.")
+  nb::class_<Predictor> predictor(m, "Predictor", "From rows to their best labels in one go; see predictor.hpp.");
+  bind_tables(predictor);
+  predictor
       .def(
           "__init__",
-          [](Predictor* self, const ForestScorer& forest, Vector<std::int64_t> centroid_indptr,
-             Vector<std::int32_t> centroid_indices, Vector<float> centroid_data, Vector<std::int64_t> head_indptr,
-             Vector<std::int32_t> head_indices, Vector<float> head_data, Vector<float> bias, Vector<float> prior,
-             float head_weight, float forest_weight, float centroid_weight, std::int64_t forest_candidates,
-             std::int64_t centroid_candidates, std::int64_t longest_list, bool unit_rows) {
-            const CsrView centroids =
-                checked_csr(centroid_indptr, centroid_indices, centroid_data, forest.n_features());
-            const CsrView head = checked_csr(head_indptr, head_indices, head_data, forest.n_features());
-            require(centroids.n_rows == forest.n_labels() && head.n_rows == forest.n_labels() &&
-                        static_cast<std::int64_t>(bias.size()) == forest.n_labels() &&
+          [](Predictor* self, const ForestScorer& forest, Matrix<std::int64_t> lists, Vector<std::int32_t> list_labels,
+             Vector<std::uint32_t> pairs, Matrix<std::uint32_t> words, Vector<std::int64_t> near_begin,
+             Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Vector<float> bias,
+             Vector<float> prior, float head_weight, float forest_weight, float centroid_weight,
+             std::int64_t forest_candidates, std::int64_t centroid_candidates, bool unit_rows) {
+            require(static_cast<std::int64_t>(bias.size()) == forest.n_labels() &&
                         static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
-                    "centroids, head, bias and prior must have a row for every label");
+                    "bias and prior must have an entry for every label");
             require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
-                        centroid_candidates <= kMostCandidates && longest_list >= 1,
-                    "forest_candidates: 1 to 30000, centroid_candidates: 0 to 30000, longest_list: at least 1");
-            require(all_finite(centroid_data) && all_finite(head_data) && all_finite(bias) && all_finite(prior) &&
-                        std::isfinite(head_weight) && std::isfinite(forest_weight) && std::isfinite(centroid_weight),
-                    "centroids, head, bias, prior and blend must be finite");
-            const nb::gil_scoped_release release;
-            new (self) Predictor(forest, centroids, head, bias.data(), prior.data(),
+                        centroid_candidates <= kMostCandidates,
+                    "forest_candidates must be from 1 to 30000, centroid_candidates from 0 to 30000");
+            require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
+                        std::isfinite(forest_weight) && std::isfinite(centroid_weight),
+                    "bias, prior and blend must be finite");
+            LabelTables tables;
+            tables.n_labels = forest.n_labels();
+            tables.lists = stored<WeightList>(lists);
+            tables.list_labels = stored<std::int32_t>(list_labels);
+            tables.pairs = stored<std::uint32_t>(pairs);
+            tables.words = stored<LabelWord>(words);
+            tables.near_begin = stored<std::int64_t>(near_begin);
+            tables.near_label = stored<std::int32_t>(near_label);
+            tables.near_cosine = stored<std::uint16_t>(near_cosine);
+            require(tables.n_features() == forest.n_features(), "there must be a list for every feature");
+            check_tables(tables);
+            new (self) Predictor(forest, std::move(tables), bias.data(), prior.data(),
                                  {head_weight, forest_weight, centroid_weight},
-                                 {forest_candidates, centroid_candidates, longest_list, unit_rows});
+                                 {forest_candidates, centroid_candidates, unit_rows});
           },
-          nb::keep_alive<1, 2>(), "forest"_a, array("centroid_indptr"), array("centroid_indices"),
-          array("centroid_data"), array("head_indptr"), array("head_indices"), array("head_data"), array("bias"),
-          array("prior"), "head_weight"_a, "forest_weight"_a, "centroid_weight"_a, "forest_candidates"_a,
-          "centroid_candidates"_a, "longest_list"_a, "unit_rows"_a)
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
+          nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>(), "forest"_a,
+          array("lists"), array("list_labels"), array("pairs"), array("words"), array("near_begin"),
+          array("near_label"), array("near_cosine"), array("bias"), array("prior"), nb::kw_only(), "head_weight"_a,
+          "forest_weight"_a, "centroid_weight"_a, "forest_candidates"_a, "centroid_candidates"_a, "unit_rows"_a,
+          "Arrays of `tables_of` are used, not copied.")
       .def(
           "predict",
           [](const Predictor& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-             std::int64_t k, float smallest, int n_threads) {
+             std::int64_t k, float smallest, Vector<std::uint8_t> allowed, int n_threads) {
             require(k >= 1 && k <= kMostCandidates, "k must be from 1 to 30000");
+            const AllowList may_be = allow_list(allowed, self.n_labels());
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             std::int32_t* label;
             float* score;
@@ -56,12 +126,13 @@ void bind_predictor(nb::module_& m) {
             NewArray<float> scores = new_array({n, width}, &score);
             {
               const nb::gil_scoped_release release;
-              predict_rows(self, X, k, Routing{smallest}, n_threads, label, score);
+              predict_rows(self, X, k, Routing{smallest}, may_be, n_threads, label, score);
             }
             return std::pair(labels, scores);
           },
-          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, "n_threads"_a = 1,
-          "The k best labels of every row and their scores.")
+          array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, array("allowed"), "n_threads"_a = 1,
+          "The k best labels of every row and their scores, of those that have a flag in `allowed`; if that is empty, "
+          "of all.")
       .def(
           "predict_row",
           [](const Predictor& self, Vector<std::int32_t> indices, Vector<float> data, std::int64_t k, float smallest) {
@@ -78,7 +149,7 @@ void bind_predictor(nb::module_& m) {
               const nb::gil_scoped_release release;
               self.with_room([&](PredictorRoom& room) {
                 const SparseRow row{indices.data(), data.data(), static_cast<std::int64_t>(indices.size())};
-                self.predict(row, k, Routing{smallest}, room, label, score);
+                self.predict(row, k, Routing{smallest}, AllowList(), room, label, score);
               });
             }
             return std::pair(labels, scores);
@@ -101,7 +172,33 @@ void bind_predictor(nb::module_& m) {
           array("indptr"), array("indices"), array("data"), "smallest"_a, "noise_scale"_a = 1.0f, "n_threads"_a = 1,
           "scored"_a = true,
           "The candidates of every row as CSR of log p_F, their cosines and the margins of the head; the last two are "
-          "empty if they are not to be scored.");
+          "empty if they are not to be scored.")
+      .def(
+          "score_candidates",
+          [](const Predictor& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+             Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, float smallest, int n_threads) {
+            const CsrView X = checked_csr(indptr, indices, data, self.n_features());
+            const CsrView given = checked_labels(candidate_indptr, candidates, self.n_labels());
+            require(X.n_rows == given.n_rows, "X and candidates must have the same rows");
+            for (std::int64_t row = 0; row < given.n_rows; ++row) {
+              for (std::int64_t t = given.indptr[row] + 1; t < given.indptr[row + 1]; ++t) {
+                require(given.indices[t - 1] < given.indices[t], "the candidates of a row must ascend");
+              }
+            }
+            GivenScores out;
+            NewArray<float> score = new_array({candidates.size()}, &out.score);
+            NewArray<float> forest = new_array({candidates.size()}, &out.forest);
+            NewArray<float> margin = new_array({candidates.size()}, &out.margin);
+            NewArray<float> cosine = new_array({candidates.size()}, &out.cosine);
+            {
+              const nb::gil_scoped_release release;
+              score_candidates(self, X, given, Routing{smallest}, n_threads, out);
+            }
+            return std::tuple(score, forest, margin, cosine);
+          },
+          array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"),
+          "smallest"_a, "n_threads"_a = 1,
+          "Scores of given candidates, log p_F, margins of the head and cosines, entry by entry.");
 }
 
 }  // namespace labelprism

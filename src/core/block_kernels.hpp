@@ -48,8 +48,9 @@ struct BlockKernels {
   void (*add_weights)(const std::uint32_t* pairs, const std::int32_t* at, std::int64_t count, float value,
                       float* margins, float* cosines);
 
-  // at[i] = the place of labels[i] in the list of a bitmap, from 1; 0: it is not in there.
-  void (*find_places)(const LabelWord* words, const std::int32_t* labels, std::int64_t count, std::int32_t* at);
+  // at[i] = the place of labels[i] in the list of a bitmap, from 1 to length; 0: it is not in there.
+  void (*find_places)(const LabelWord* words, std::uint32_t length, const std::int32_t* labels, std::int64_t count,
+                      std::int32_t* at);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

@@ -48,6 +48,7 @@ struct Outcome {
   Entries router, leaf;
   std::vector<float> right;  // the probabilities of the examples to go right, until they are routed
   float bias = 0, noise = 0, growth_noise = 0;
+  float mass = 0;    // of a leaf's labels
   Members sides[2];  // left, right
 };
 
@@ -63,8 +64,15 @@ struct GrowthRoom {
 template <class Matrix, class Local>
 class Grower {
  public:
-  Grower(const Matrix& X, const CsrView& Y, const ForestSettings& settings, int n_threads, Forest& forest)
-      : X_(X), Y_(Y), settings_(settings), n_threads_(n_threads), forest_(forest), normal_(normal_table()) {}
+  Grower(const Matrix& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings, int n_threads,
+         Forest& forest)
+      : X_(X),
+        Y_(Y),
+        row_weight_(row_weight),
+        settings_(settings),
+        n_threads_(n_threads),
+        forest_(forest),
+        normal_(normal_table()) {}
 
   void grow() {
     forest_.routers.indptr.push(0);
@@ -91,6 +99,9 @@ class Grower {
         state = scramble(state);
         std::swap(root.members.rows[i - 1], root.members.rows[state % i]);
       }
+      for (std::size_t i = 0; row_weight_ && i < root.members.rows.size(); ++i) {
+        root.members.weight[i] = row_weight_[root.members.rows[i]];
+      }
     });
     return roots;
   }
@@ -110,7 +121,7 @@ class Grower {
         if (may_split && is_worth_splitting(level[node].members, room)) try_to_split(level[node], room, outcomes[node]);
         if (!outcomes[node].is_split) {
           outcomes[node] = Outcome();
-          outcomes[node].leaf = leaf_labels(room);
+          fill_leaf(room, outcomes[node]);
         }
         for (const std::int32_t label : room.labels) room.label_mass[static_cast<std::size_t>(label)] = 0;
       });
@@ -154,16 +165,15 @@ class Grower {
     return std::accumulate(room.masses.begin(), end, 0.0) < settings_.target_recall * total;
   }
 
-  Entries leaf_labels(const GrowthRoom& room) const {
+  void fill_leaf(const GrowthRoom& room, Outcome& outcome) const {
     double total = 0;
     for (const std::int32_t label : room.labels) total += room.label_mass[static_cast<std::size_t>(label)];
-    Entries kept;
     for (const std::int32_t label : room.labels) {
       const double share = room.label_mass[static_cast<std::size_t>(label)] / total;
-      if (share >= settings_.drop_share) kept.emplace_back(label, static_cast<float>(share));
+      if (share >= settings_.drop_share) outcome.leaf.emplace_back(label, static_cast<float>(share));
     }
-    std::sort(kept.begin(), kept.end());
-    return kept;
+    std::sort(outcome.leaf.begin(), outcome.leaf.end());
+    outcome.mass = static_cast<float>(total);
   }
 
   // The best direction may be that of a few examples unlike all others, so that a tree would peel them off step by step
@@ -338,6 +348,7 @@ class Grower {
           outcome.is_split ? static_cast<std::int32_t>(first_child + static_cast<std::int64_t>(children.size())) : -1);
       forest_.bias.push(outcome.bias);
       forest_.noise.push(outcome.noise);
+      forest_.mass.push(outcome.mass);
       for (const auto& [feature, weight] : outcome.router) forest_.routers.push(feature, weight);
       for (const auto& [label, share] : outcome.leaf) forest_.leaves.push(label, share);
       forest_.routers.end_row();
@@ -355,13 +366,14 @@ class Grower {
     rooms_.lend([&](GrowthRoom& room) {
       prepare(room);
       count_labels(members, room);
-      outcome.leaf = leaf_labels(room);
+      fill_leaf(room, outcome);
       for (const std::int32_t label : room.labels) room.label_mass[static_cast<std::size_t>(label)] = 0;
     });
   }
 
   const Matrix& X_;
   const CsrView& Y_;
+  const float* row_weight_;
   const ForestSettings& settings_;
   const int n_threads_;
   Forest& forest_;
@@ -371,12 +383,14 @@ class Grower {
 
 }  // namespace
 
-void grow_forest(const CsrView& X, const CsrView& Y, const ForestSettings& settings, int n_threads, Forest& forest) {
-  Grower<CsrView, LocalCsr>(X, Y, settings, n_threads, forest).grow();
+void grow_forest(const CsrView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
+                 int n_threads, Forest& forest) {
+  Grower<CsrView, LocalCsr>(X, Y, row_weight, settings, n_threads, forest).grow();
 }
 
-void grow_forest(const DenseView& X, const CsrView& Y, const ForestSettings& settings, int n_threads, Forest& forest) {
-  Grower<DenseView, LocalDense>(X, Y, settings, n_threads, forest).grow();
+void grow_forest(const DenseView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
+                 int n_threads, Forest& forest) {
+  Grower<DenseView, LocalDense>(X, Y, row_weight, settings, n_threads, forest).grow();
 }
 
 }  // namespace labelprism

@@ -47,9 +47,13 @@ struct Forest {
   Buffer<float> noise;
   GrowingCsr routers;  // w; empty rows for leaves
   GrowingCsr leaves;   // the labels' shares in the mass of each leaf; empty rows for others
+  Buffer<float> mass;  // of each leaf's labels; 0 for other nodes
 };
 
-void grow_forest(const CsrView& X, const CsrView& Y, const ForestSettings& settings, int n_threads, Forest& forest);
-void grow_forest(const DenseView& X, const CsrView& Y, const ForestSettings& settings, int n_threads, Forest& forest);
+// `row_weight` has the weights of the examples, positive and about 1 on average; null stands for ones.
+void grow_forest(const CsrView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
+                 int n_threads, Forest& forest);
+void grow_forest(const DenseView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
+                 int n_threads, Forest& forest);
 
 }  // namespace labelprism

@@ -7,19 +7,16 @@
 #include <iterator>
 #include <utility>
 
-#include "forest_growth.hpp"
 #include "growing_csr.hpp"
 #include "node_rows.hpp"
 #include "thread_pool.hpp"
+#include "weight_pairs.hpp"
 
 namespace labelprism {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 512;
 constexpr std::size_t kBits = 64;
-// A block has an array by feature, of 8 bytes each, where at least one feature in so many has a weight; a place in a
-// hash table takes 21.
-constexpr std::size_t kFeaturesPerDenseEntry = 6;
 
 std::size_t words(std::size_t bits) { return (bits + kBits - 1) / kBits; }
 
@@ -31,10 +28,12 @@ ScoreRoom::ScoreRoom(std::int64_t n_labels)
       nonempty_(words(touched_.size()), 0) {}
 
 template <bool IsNoted>
-inline void ScoreRoom::add(const std::int32_t* labels, const float* shares, std::size_t count, float probability) {
+inline void ScoreRoom::add(const std::int32_t* labels, const std::uint16_t* shares, std::size_t count,
+                           float probability) {
   for (std::size_t t = 0; t < count; ++t) {
     const auto i = static_cast<std::size_t>(labels[t]);
-    sum_[i] += probability * shares[t];
+    if (i >= sum_.size()) continue;  // of a damaged model
+    sum_[i] += probability * from_half(shares[t] & 0x7FFFu);
     if (!IsNoted) continue;
     touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
     nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
@@ -72,6 +71,17 @@ void ScoreRoom::collect() {
     }
     nonempty_[group] = 0;
   }
+}
+
+void ScoreRoom::keep_allowed(const std::uint8_t* allowed) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    labels[kept] = labels[i];
+    probabilities[kept] = probabilities[i];
+    kept += allowed[labels[i]] ? 1 : 0;
+  }
+  labels.resize(kept);
+  probabilities.resize(kept);
 }
 
 // The place of a probability in a coarse order: eight steps an octave, from 2^-32 to 1.
@@ -112,123 +122,18 @@ void ScoreRoom::keep_best(std::int64_t k) {
   probabilities.resize(kept);
 }
 
-ForestScorer::ForestScorer(const ForestView& forest)
-    : n_labels_(forest.leaves.n_columns),
-      n_features_(forest.routers.n_columns),
-      n_trees_(forest.n_trees),
-      normal_(normal_table()),
-      kernels_(&block_kernels()) {
-  const std::vector<std::int32_t> leaf_of_node = add_leaves(forest);
-  std::vector<std::int32_t> tops(static_cast<std::size_t>(n_trees_));  // the top node of every block
-  for (std::int32_t tree = 0; tree < n_trees_; ++tree) tops[static_cast<std::size_t>(tree)] = tree;
-  for (std::size_t block = 0; block < tops.size(); ++block) add_block(forest, tops[block], leaf_of_node, tops);
-  buckets_.shrink_to_fit();
-  dense_.shrink_to_fit();
-}
-
-// Leaves are numbered in the order of their nodes; returns the number of each node, -1 for those that are no leaves.
-std::vector<std::int32_t> ForestScorer::add_leaves(const ForestView& forest) {
-  std::vector<std::int32_t> leaf_of_node(static_cast<std::size_t>(forest.leaves.n_rows), -1);
-  leaf_begin_.push_back(0);
-  for (std::int64_t node = 0; node < forest.leaves.n_rows; ++node) {
-    if (forest.child[node] >= 0) continue;
-    leaf_of_node[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(n_leaves());
-    for (std::int64_t t = forest.leaves.indptr[node]; t < forest.leaves.indptr[node + 1]; ++t) {
-      leaf_label_.push_back(forest.leaves.indices[t]);
-      leaf_share_.push_back(forest.leaves.data[t] / static_cast<float>(n_trees_));
-    }
-    leaf_begin_.push_back(static_cast<std::int64_t>(leaf_label_.size()));
-  }
-  return leaf_of_node;
-}
-
-void ForestScorer::add_block(const ForestView& forest, std::int32_t top, const std::vector<std::int32_t>& leaf_of_node,
-                             std::vector<std::int32_t>& tops) {
-  Block block{};
-  std::int32_t nodes[2 * kNodes + 1];  // -1: none, or not of this block
-  for (int i = 0; i < 2 * kNodes + 1; ++i) {
-    const std::int32_t above = i == 0 ? top : nodes[(i - 1) / 2];
-    nodes[i] = -1;
-    if (above < 0) continue;
-    const std::int32_t node = i == 0 ? top : forest.child[above] + (i % 2 == 0 ? 1 : 0);
-    if (forest.child[node] < 0) {
-      block.next[i] = -2 - leaf_of_node[static_cast<std::size_t>(node)];
-    } else if (i >= kNodes) {
-      block.next[i] = static_cast<std::int32_t>(tops.size());
-      tops.push_back(node);
-    } else {
-      nodes[i] = node;
-      block.next[i] = kInside;
-      block.bias[i] = forest.bias[node];
-      block.noise[i] = forest.noise[node];
-    }
-  }
-  add_routers(forest.routers, nodes, block);
-  blocks_.push_back(block);
-}
-
-// Makes the table of a block.
-void ForestScorer::add_routers(const CsrView& routers, const std::int32_t* nodes, Block& block) {
-  std::vector<std::int32_t> features;
-  for (int i = 0; i < kNodes; ++i) {
-    if (nodes[i] < 0) continue;
-    const std::int32_t* row = routers.indices;
-    features.insert(features.end(), row + routers.indptr[nodes[i]], row + routers.indptr[nodes[i] + 1]);
-  }
-  std::sort(features.begin(), features.end());
-  features.erase(std::unique(features.begin(), features.end()), features.end());
-  const Table table = new_table(features.size());
-  tables_.push_back(table);
-  for (int i = 0; i < kNodes; ++i) {
-    if (nodes[i] < 0) continue;
-    const std::int64_t begin = routers.indptr[nodes[i]], end = routers.indptr[nodes[i] + 1];
-    float largest = 0;
-    for (std::int64_t t = begin; t < end; ++t) largest = std::max(largest, std::abs(routers.data[t]));
-    block.scale[i] = largest / kRouterSteps;
-    for (std::int64_t t = begin; t < end && largest > 0; ++t) {
-      const float steps = std::nearbyint(routers.data[t] / block.scale[i]);
-      steps_of(table, routers.indices[t])[i] = static_cast<std::int8_t>(steps);
-    }
-  }
-}
-
-ForestScorer::Table ForestScorer::new_table(std::size_t count) {
-  const auto n_features = static_cast<std::size_t>(n_features_);
-  if (kFeaturesPerDenseEntry * count >= n_features && count > 0) {
-    const Table table{static_cast<std::int64_t>(dense_.size()), 0, true};
-    dense_.resize(dense_.size() + kLanes * n_features, 0);
-    return table;
-  }
-  const Table table{static_cast<std::int64_t>(buckets_.size()), static_cast<std::uint32_t>((count + 2) / 3), false};
-  buckets_.resize(buckets_.size() + table.n_buckets, RouterBucket());
-  return table;
-}
-
-// The steps of a feature, for which a place is made if there is none.
-std::int8_t* ForestScorer::steps_of(const Table& table, std::int32_t feature) {
-  if (table.is_dense) return dense_.data() + table.first + std::int64_t{kLanes} * feature;
-  std::uint32_t i = first_bucket(feature, table.n_buckets);
-  while (true) {
-    RouterBucket& bucket = buckets_[static_cast<std::size_t>(table.first) + i];
-    for (int way = 0; way < RouterBucket::kWays; ++way) {
-      if (bucket.features[way] >= 0 && bucket.features[way] != feature) continue;
-      bucket.features[way] = feature;
-      return bucket.steps[way];
-    }
-    bucket.is_overfull = 1;
-    i = i + 1 < table.n_buckets ? i + 1 : 0;
-  }
-}
+ForestScorer::ForestScorer(ForestTables&& tables)
+    : tables_(std::move(tables)), normal_(normal_table()), kernels_(&block_kernels()) {}
 
 // Asks the memory for what `margins` will read: all tables of a large forest together do not fit the cache.
 void ForestScorer::ask_early(std::int32_t block, const SparseRow& row) const {
-  const Table& table = tables_[static_cast<std::size_t>(block)];
-  __builtin_prefetch(&blocks_[static_cast<std::size_t>(block)]);
+  const RouterTable& table = tables_.tables[static_cast<std::size_t>(block)];
+  __builtin_prefetch(&tables_.blocks[static_cast<std::size_t>(block)]);
   if (table.is_dense) {
-    const std::int8_t* dense = dense_.data() + table.first;
+    const std::int8_t* dense = tables_.dense.data() + table.first;
     for (std::int64_t t = 0; t < row.count; ++t) __builtin_prefetch(dense + std::int64_t{kLanes} * row.features[t]);
   } else {
-    const RouterBucket* buckets = buckets_.data() + table.first;
+    const RouterBucket* buckets = tables_.buckets.data() + table.first;
     for (std::int64_t t = 0; t < row.count; ++t) {
       __builtin_prefetch(buckets + first_bucket(row.features[t], table.n_buckets));
     }
@@ -236,27 +141,30 @@ void ForestScorer::ask_early(std::int32_t block, const SparseRow& row) const {
 }
 
 void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums) const {
-  const Table& table = tables_[static_cast<std::size_t>(block)];
+  const RouterTable& table = tables_.tables[static_cast<std::size_t>(block)];
   if (table.is_dense) {
-    kernels_->route_dense(dense_.data() + table.first, row, sums);
+    kernels_->route_dense(tables_.dense.data() + table.first, row, sums);
   } else if (table.n_buckets > 0) {
-    kernels_->route_hashed(buckets_.data() + table.first, table.n_buckets, row, sums);
+    kernels_->route_hashed(tables_.buckets.data() + table.first, table.n_buckets, row, sums);
   } else {
     std::fill(sums, sums + kLanes, 0.0f);
   }
-  const float* scale = blocks_[static_cast<std::size_t>(block)].scale;
+  const float* scale = tables_.blocks[static_cast<std::size_t>(block)].scale;
   for (int i = 0; i < kLanes; ++i) sums[i] *= scale[i];
 }
 
-void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, ScoreRoom& room) const {
+void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, const std::uint8_t* allowed,
+                         ScoreRoom& room) const {
   const bool is_noted = room.notes_labels();
   for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
-    const auto first = static_cast<std::size_t>(leaf_begin_[static_cast<std::size_t>(leaf)]);
-    const auto count = static_cast<std::size_t>(leaf_begin_[static_cast<std::size_t>(leaf) + 1]) - first;
+    const auto first = static_cast<std::size_t>(tables_.leaf_begin[static_cast<std::size_t>(leaf)]);
+    const auto count = static_cast<std::size_t>(tables_.leaf_begin[static_cast<std::size_t>(leaf) + 1]) - first;
+    const std::int32_t* labels = tables_.leaf_label.data() + first;
+    const std::uint16_t* shares = tables_.leaf_share.data() + first;
     if (is_noted) {
-      room.add<true>(leaf_label_.data() + first, leaf_share_.data() + first, count, probability);
+      room.add<true>(labels, shares, count, probability);
     } else {
-      room.add<false>(leaf_label_.data() + first, leaf_share_.data() + first, count, probability);
+      room.add<false>(labels, shares, count, probability);
     }
   });
   if (is_noted) {
@@ -264,6 +172,7 @@ void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& ro
   } else {
     room.collect_all();
   }
+  if (allowed) room.keep_allowed(allowed);
   room.keep_best(k);
 }
 
@@ -290,7 +199,7 @@ void for_rows(const ForestScorer& forest, const CsrView& X, int n_threads, Growi
 void forest_candidates(const ForestScorer& forest, const CsrView& X, std::int64_t k, const Routing& routing,
                        int n_threads, GrowingCsr& candidates) {
   for_rows(forest, X, n_threads, candidates, [&](const SparseRow& row, ScoreRoom& room, GrowingCsr& piece) {
-    forest.score(row, k, routing, room);
+    forest.score(row, k, routing, nullptr, room);
     for (std::size_t i = 0; i < room.labels.size(); ++i) {
       piece.push(room.labels[i], std::log(room.probabilities[i]));
     }

@@ -65,7 +65,7 @@ struct LabelProblem {
   std::size_t n_seen = 0;  // examples that are not held out
 
   void load(const CsrView& X, const LabelExamples& all, std::int64_t label, const std::uint8_t* held_out,
-            const OneVsRestSettings& settings) {
+            const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings) {
     if (place.empty()) place.assign(static_cast<std::size_t>(X.n_columns), -1);
     for (const std::int32_t feature : features) place[feature] = -1;
     features.clear();
@@ -84,14 +84,28 @@ struct LabelProblem {
         __builtin_prefetch(X.indices + X.indptr[all.rows[t + kAhead]]);
         __builtin_prefetch(X.data + X.indptr[all.rows[t + kAhead]]);
       }
-      if (!held_out || !held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
+      if (!held_out || !held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t], row_weight);
     }
     n_seen = examples.size();
     for (std::int64_t t = begin; held_out && t < end; ++t) {
-      if (held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t]);
+      if (held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t], row_weight);
     }
     weights.assign(features.size(), 0.0f);
     bias = kPriorBias;
+    if (start) begin_at(*start, label);
+  }
+
+  void begin_at(const OneVsRestStart& start, std::int64_t label) {
+    for (std::int64_t t = start.weights.indptr[label]; t < start.weights.indptr[label + 1]; ++t) {
+      const std::int32_t feature = start.weights.indices[t];
+      if (place[feature] < 0) {
+        place[feature] = static_cast<std::int32_t>(features.size());
+        features.push_back(feature);
+        weights.push_back(0.0f);
+      }
+      weights[static_cast<std::size_t>(place[feature])] += start.weights.data[t];
+    }
+    bias = start.bias[label];
   }
 
   void make_room(const CsrView& X, const LabelExamples& all, std::int64_t begin, std::int64_t end) {
@@ -101,7 +115,7 @@ struct LabelProblem {
     n_entries = 0;
   }
 
-  void append(const CsrView& X, std::int32_t row, bool positive) {
+  void append(const CsrView& X, std::int32_t row, bool positive, const float* row_weight) {
     Example example{};
     example.begin = n_entries;
     Entry* entry = entries.data() + n_entries;
@@ -117,7 +131,7 @@ struct LabelProblem {
     }
     example.end = n_entries = static_cast<std::uint32_t>(entry - entries.data());
     example.target = positive ? 1.0f : -1.0f;
-    example.diagonal = 0.5f / (positive ? cost_of_positive : cost_of_negative);
+    example.diagonal = 0.5f / ((positive ? cost_of_positive : cost_of_negative) * (row_weight ? row_weight[row] : 1));
     example.curvature = square + 1 + example.diagonal;
     examples.push_back(example);
     rows.push_back(row);
@@ -217,10 +231,11 @@ void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
   weights.end_row();
 }
 
-void fit_label(std::int64_t label, const OneVsRestSettings& settings, LabelProblem& problem, GrowingCsr& noted) {
+void fit_label(std::int64_t label, bool has_start, const OneVsRestSettings& settings, LabelProblem& problem,
+               GrowingCsr& noted) {
   const auto is_positive = [](const Example& example) { return example.target > 0; };
   const auto first = problem.examples.begin(), seen_end = first + static_cast<std::ptrdiff_t>(problem.n_seen);
-  const bool starts = std::any_of(first, seen_end, is_positive);
+  const bool starts = has_start || std::any_of(first, seen_end, is_positive);
   // A few held-out negatives more would change next to nothing; going on for them took a fifth of all time.
   const bool goes_on = std::any_of(seen_end, problem.examples.end(), is_positive);
   Random random{settings.seed ^ (static_cast<std::uint64_t>(label) * 0xD1342543DE82EF95u)};
@@ -280,7 +295,8 @@ LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y) {
 }
 
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
-                     const OneVsRestSettings& settings, int n_threads, OneVsRestModel& model) {
+                     const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
+                     int n_threads, OneVsRestModel& model) {
   const std::vector<std::int64_t> ends = task_ends(examples);
   std::vector<GrowingCsr> weights(ends.size()), noted(ends.size());
   model.bias.assign(static_cast<std::size_t>(examples.n_labels), 0.0f);
@@ -288,8 +304,8 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
   parallel_for(static_cast<std::int64_t>(ends.size()), n_threads, [&](std::int64_t task) {
     problems.lend([&](LabelProblem& problem) {
       for (std::int64_t label = task == 0 ? 0 : ends[task - 1]; label < ends[task]; ++label) {
-        problem.load(X, examples, label, held_out, settings);
-        fit_label(label, settings, problem, noted[task]);
+        problem.load(X, examples, label, held_out, row_weight, start, settings);
+        fit_label(label, start != nullptr, settings, problem, noted[task]);
         write_weights(problem, settings.drop, weights[task]);
         model.bias[label] = problem.bias;
       }

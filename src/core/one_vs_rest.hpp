@@ -40,11 +40,20 @@ struct OneVsRestModel {
   GrowingCsr held_out;
 };
 
+// Where classifiers start from, if not from nothing: weights (n_labels x n_features) and biases.
+struct OneVsRestStart {
+  CsrView weights;
+  const float* bias;
+};
+
 // min over w, b of (|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual
 // coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins
 // were noted, and the solver goes on from where it was. Labels without a positive get no weights and a bias of -1.
+// `row_weight` has a factor to C for each row; null stands for ones. With a `start`, |w|^2 is the distance to that, and
+// labels learn from negatives too if they have no positive.
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
-                     const OneVsRestSettings& settings, int n_threads, OneVsRestModel& model);
+                     const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
+                     int n_threads, OneVsRestModel& model);
 
 // The scores w_l.x + b_l of the stored entries of `candidates`, which has the rows of X; `weights` is n_features x
 // n_labels: feature by feature.

@@ -1,11 +1,5 @@
 // From a row of X to its best labels in one go: candidates of the forest and of the label centroids, the scores of all
 // three experts, their blend, the k best.
-//
-// Layout. A row has few features, so all that is known of labels lies feature by feature: the weights of the head and
-// of the centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there
-// are candidates are looked up instead of read: in an array by label, or through a bitmap of their labels, where that
-// is not much larger than the list. Weights are float16 (weight_pairs.hpp). Retrieval has lists of its own, cut to the
-// strongest labels.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +11,13 @@
 #include "csr.hpp"
 #include "forest_scores.hpp"
 #include "growing_csr.hpp"
-#include "large_vector.hpp"
+#include "label_tables.hpp"
 #include "node_rows.hpp"
 
 namespace labelprism {
+
+// Places of candidates are held in 16 bits.
+inline constexpr std::int64_t kMostCandidates = 30000;
 
 // score = head * log p_H + forest * log p_F + centroid * cosine + prior[label]
 struct BlendWeights {
@@ -30,7 +27,6 @@ struct BlendWeights {
 struct PredictorSettings {
   std::int64_t forest_candidates;    // the most probable labels by the forest,
   std::int64_t centroid_candidates;  // and the nearest centroids
-  std::int64_t longest_list;         // retrieval reads at most so many labels of each feature
   bool unit_rows;                    // whether rows are made unit first
 };
 
@@ -62,15 +58,29 @@ class PredictorRoom {
   std::vector<float> values_;  // of the row, made unit
 };
 
+inline constexpr float kNotReached = -9.2103404f;  // log 1e-4
+
+// log of p_H = exp(-max(0, 1 - margin)^2), bounded so that no label is out of the race by the head alone.
+inline float log_head(float margin) {
+  const float miss = margin < 1 ? 1 - margin : 0;
+  return miss < 3.7f ? -miss * miss : -13.69f;
+}
+
+// Which labels a row may be given: `flags` has one for each label; without flags all are.
+struct AllowList {
+  const std::uint8_t* flags = nullptr;
+  std::int64_t count = 0;
+};
+
 class Predictor {
  public:
-  // `forest` is kept by reference; all else is copied. `head` and `centroids` are n_labels x n_features; without a
-  // head `bias` is null.
-  Predictor(const ForestScorer& forest, const CsrView& centroids, const CsrView& head, const float* bias,
-            const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
+  // `forest` is kept by reference; bias (of the head) and prior have an entry for each label and are copied.
+  Predictor(const ForestScorer& forest, LabelTables&& tables, const float* bias, const float* prior,
+            const BlendWeights& blend, const PredictorSettings& settings);
 
   std::int64_t n_features() const { return forest_.n_features(); }
   std::int64_t n_labels() const { return forest_.n_labels(); }
+  const LabelTables& tables() const { return tables_; }
 
   // Lends a room to use(room): making one costs more than predicting a row.
   template <class Use>
@@ -81,66 +91,55 @@ class Predictor {
     });
   }
 
-  // Fills room.found with at least `wanted` candidates where there are as many. Margins (0 without a head) and cosines
-  // only if they are to be scored.
-  void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, bool scored, PredictorRoom& room) const;
+  // Fills room.found with at least `wanted` candidates where there are as many; with all that are allowed if these are
+  // few. Margins (0 without a head) and cosines only if they are to be scored.
+  void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, const AllowList& allowed, bool scored,
+            PredictorRoom& room) const;
+
+  // Fills room.found for given candidates, which ascend: as `find` would if it had found them.
+  void score_given(const SparseRow& row, const std::int32_t* labels, std::int64_t count, const Routing& routing,
+                   PredictorRoom& room) const;
 
   // The k best labels of a row; the rest of both arrays is -1 and -infinity.
-  void predict(const SparseRow& row, std::int64_t k, const Routing& routing, PredictorRoom& room, std::int32_t* labels,
-               float* scores) const;
+  void predict(const SparseRow& row, std::int64_t k, const Routing& routing, const AllowList& allowed,
+               PredictorRoom& room, std::int32_t* labels, float* scores) const;
+
+  // The blend of what the experts say of candidate i.
+  float blended(const RowCandidates& found, std::size_t i) const {
+    return blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
+           blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])];
+  }
 
  private:
-  enum class Layout : std::int32_t { kShort, kBitmap, kArray };
-  // What is known of a feature.
-  struct List {
-    std::int64_t first_pair;   // of its weights: an entry for every label of an array; before those of a bitmap is a 0
-    std::int64_t first_label;  // of its labels, or of the words of its bitmap
-    std::int32_t length;
-    Layout layout;
-  };
-  struct Near {
-    std::int32_t label;
-    float cosine;
-  };
-
-  struct ByColumn;
-  void join_weights(const ByColumn& by_centroid, const ByColumn& by_head);
-  void add_list(const std::vector<std::int32_t>& labels, const std::vector<std::uint32_t>& pairs);
-  void index_centroids(const ByColumn& lists);
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
-  void nearest(const SparseRow& row, PredictorRoom& room) const;
+  void nearest(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
+  void look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const;
   void score(const SparseRow& row, PredictorRoom& room) const;
-  void score_short(const List& list, float value, PredictorRoom& room) const;
+  void score_short(const WeightList& list, float value, PredictorRoom& room) const;
 
   const ForestScorer& forest_;
+  LabelTables tables_;
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
-  std::vector<List> lists_;                // one for each feature
-  std::vector<std::int32_t> list_labels_;  // ascending within a list; apart from the weights, most of which go unread
-  LargeVector<std::uint32_t> pairs_;
-  LargeVector<LabelWord> words_;
-  std::vector<std::int64_t> near_begin_;
-  LargeVector<Near> near_;
   const BlockKernels* kernels_;
   mutable Lender<std::unique_ptr<PredictorRoom>> rooms_;
 };
 
-inline constexpr float kNotReached = -9.2103404f;  // log 1e-4
-
-// log of p_H = exp(-max(0, 1 - margin)^2), bounded so that no label is out of the race by the head alone.
-inline float log_head(float margin) {
-  const float miss = margin < 1 ? 1 - margin : 0;
-  return miss < 3.7f ? -miss * miss : -13.69f;
-}
-
-void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, const Routing& routing, int n_threads,
-                  std::int32_t* labels, float* scores);
+void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, const Routing& routing,
+                  const AllowList& allowed, int n_threads, std::int32_t* labels, float* scores);
 
 // The candidates of every row as CSR of log p_F and, if they are to be scored, for each of them the cosine and the
 // margin.
 void find_candidates(const Predictor& predictor, const CsrView& X, const Routing& routing, bool scored, int n_threads,
                      GrowingCsr& candidates, Buffer<float>& cosine, Buffer<float>& margin);
+
+// What the experts say of given candidates, which ascend within each row, entry by entry.
+struct GivenScores {
+  float *score, *forest, *margin, *cosine;
+};
+void score_candidates(const Predictor& predictor, const CsrView& X, const CsrView& candidates, const Routing& routing,
+                      int n_threads, const GivenScores& out);
 
 }  // namespace labelprism

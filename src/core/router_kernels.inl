@@ -52,7 +52,8 @@ void route_hashed(const RouterBucket* buckets, std::uint32_t n_buckets, const Sp
   for (std::int64_t t = 0; t < row.count; ++t) {
     std::uint32_t i = first_bucket(row.features[t], n_buckets);
     std::uint64_t found = steps_in(buckets[i], row.features[t]);
-    while (buckets[i].is_overfull && found == 0) {
+    // A feature that is nowhere is looked for in no more buckets than there are, also where all say they are overfull.
+    for (std::uint32_t left = n_buckets; buckets[i].is_overfull && found == 0 && --left > 0;) {
       i = i + 1 < n_buckets ? i + 1 : 0;
       found = steps_in(buckets[i], row.features[t]);
     }
@@ -90,11 +91,12 @@ inline std::uint32_t count_bits(std::uint32_t bits) {
 #endif
 }
 
-void find_places(const LabelWord* words, const std::int32_t* labels, std::int64_t count, std::int32_t* at) {
+void find_places(const LabelWord* words, std::uint32_t length, const std::int32_t* labels, std::int64_t count,
+                 std::int32_t* at) {
   for (std::int64_t i = 0; i < count; ++i) {
     const LabelWord word = words[labels[i] >> 5];
     const std::uint32_t below = word.bits << (31 - (labels[i] & 31));  // up to the label's own bit, which is the last
     const std::uint32_t place = word.before + count_bits(below);
-    at[i] = static_cast<std::int32_t>(place & -(below >> 31));
+    at[i] = static_cast<std::int32_t>(place <= length ? place & -(below >> 31) : 0);
   }
 }

@@ -1,6 +1,6 @@
 """Types of the native kernels; see src/core/bindings*.cpp."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,9 @@ Float32: TypeAlias = npt.NDArray[np.float32]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 Float64: TypeAlias = npt.NDArray[np.float64]
+UInt8: TypeAlias = npt.NDArray[np.uint8]
+UInt16: TypeAlias = npt.NDArray[np.uint16]
+UInt32: TypeAlias = npt.NDArray[np.uint32]
 
 def csr_times_block(indptr: Int64, indices: Int32, data: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
 def dense_times_block(X: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
@@ -135,7 +138,7 @@ class ForestSettings:
         refine_cost: float,
     ) -> None: ...
 
-ForestArrays: TypeAlias = tuple[Int32, Float32, Float32, Int64, Int32, Float32, Int64, Int32, Float32]
+ForestArrays: TypeAlias = tuple[Int32, Float32, Float32, Int64, Int32, Float32, Int64, Int32, Float32, Float32]
 
 def grow_forest_csr(
     indptr: Int64,
@@ -145,11 +148,18 @@ def grow_forest_csr(
     label_indptr: Int64,
     labels: Int32,
     n_labels: int,
+    row_weight: Float32,
     settings: ForestSettings,
     n_threads: int = 1,
 ) -> ForestArrays: ...
 def grow_forest_dense(
-    X: Float32, label_indptr: Int64, labels: Int32, n_labels: int, settings: ForestSettings, n_threads: int = 1
+    X: Float32,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    row_weight: Float32,
+    settings: ForestSettings,
+    n_threads: int = 1,
 ) -> ForestArrays: ...
 def refined_router(
     indptr: Int64,
@@ -182,6 +192,21 @@ class ForestScorer:
         leaf_shares: Float32,
         n_labels: int,
     ) -> None: ...
+    @staticmethod
+    def from_tables(
+        n_trees: int,
+        n_features: int,
+        n_labels: int,
+        blocks: Int32,
+        tables: Int64,
+        buckets: Int32,
+        dense: npt.NDArray[np.int8],
+        leaf_begin: Int64,
+        leaf_label: Int32,
+        leaf_share: UInt16,
+    ) -> ForestScorer: ...
+    def tables(self) -> dict[str, npt.NDArray[Any]]: ...
+    def routers(self) -> tuple[Int64, Int32, Float32]: ...
     def candidates(
         self,
         indptr: Int64,
@@ -384,6 +409,11 @@ def fit_one_vs_rest(
     candidate_indptr: Int64,
     candidates: Int32,
     held_out: npt.NDArray[np.uint8],
+    row_weight: Float32,
+    start_indptr: Int64,
+    start_indices: Int32,
+    start_data: Float32,
+    start_bias: Float32,
     settings: OneVsRestSettings,
     n_threads: int = 1,
 ) -> tuple[CsrArrays, Float32, CsrArrays]: ...
@@ -405,24 +435,44 @@ class Predictor:
     def __init__(
         self,
         forest: ForestScorer,
+        lists: Int64,
+        list_labels: Int32,
+        pairs: UInt32,
+        words: UInt32,
+        near_begin: Int64,
+        near_label: Int32,
+        near_cosine: UInt16,
+        bias: Float32,
+        prior: Float32,
+        *,
+        head_weight: float,
+        forest_weight: float,
+        centroid_weight: float,
+        forest_candidates: int,
+        centroid_candidates: int,
+        unit_rows: bool,
+    ) -> None: ...
+    @staticmethod
+    def tables_of(
         centroid_indptr: Int64,
         centroid_indices: Int32,
         centroid_data: Float32,
         head_indptr: Int64,
         head_indices: Int32,
         head_data: Float32,
-        bias: Float32,
-        prior: Float32,
-        head_weight: float,
-        forest_weight: float,
-        centroid_weight: float,
-        forest_candidates: int,
-        centroid_candidates: int,
+        n_features: int,
         longest_list: int,
-        unit_rows: bool,
-    ) -> None: ...
+    ) -> dict[str, npt.NDArray[Any]]: ...
+    def weights(self) -> tuple[Int64, Int32, Float32, Float32]: ...
     def predict(
-        self, indptr: Int64, indices: Int32, data: Float32, k: int, smallest: float, n_threads: int = 1
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        k: int,
+        smallest: float,
+        allowed: UInt8,
+        n_threads: int = 1,
     ) -> tuple[Int32, Float32]: ...
     def predict_row(self, indices: Int32, data: Float32, k: int, smallest: float) -> tuple[Int32, Float32]: ...
     def find(
@@ -435,3 +485,13 @@ class Predictor:
         n_threads: int = 1,
         scored: bool = True,
     ) -> tuple[Int64, Int32, Float32, Float32, Float32]: ...
+    def score_candidates(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        candidate_indptr: Int64,
+        candidates: Int32,
+        smallest: float,
+        n_threads: int = 1,
+    ) -> tuple[Float32, Float32, Float32, Float32]: ...

@@ -222,8 +222,8 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         parameters["n_jobs"] = None if self.n_jobs is None else int(self.n_jobs)
         meta: dict[str, Any] = {**shape, "parameters": parameters}
         if hasattr(self, "recipe_"):
-            meta["recipe"] = self.recipe_.meta()
-            save_arrays(path, meta, self.recipe_.arrays())
+            meta["recipe"] = self.recipe_.meta
+            save_arrays(path, meta, self.recipe_.arrays)
             return
         meta["filter"], arrays = packed(self.filter_, "filter")
         meta["head"], more = packed(self.head_, "head")
@@ -245,7 +245,7 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
             _check_stored_threads(model.n_jobs)
             model.n_features_in_, model.n_labels_ = int(meta["n_features"]), int(meta["n_labels"])
             if "recipe" in meta:
-                model.recipe_ = DefaultRecipe.from_arrays(arrays, meta["recipe"])
+                model.recipe_ = DefaultRecipe(arrays, meta["recipe"])
             else:
                 model.filter_ = unpacked(meta["filter"], arrays, "filter")
                 model.head_ = unpacked(meta["head"], arrays, "head")

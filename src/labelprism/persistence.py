@@ -8,6 +8,7 @@ before anything of their size is allocated.
 from __future__ import annotations
 
 import ctypes
+import glob
 import hashlib
 import json
 import os
@@ -25,6 +26,11 @@ import numpy.typing as npt
 import labelprism
 from labelprism.errors import ModelFormatError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 FORMAT_VERSION = 1
 Arrays = dict[str, npt.NDArray[Any]]
 StrPath = str | os.PathLike[str]
@@ -32,7 +38,7 @@ StrPath = str | os.PathLike[str]
 _ALWAYS_VERIFIED = 64 << 20  # bytes; larger models are hashed on load only when asked
 _LARGEST_META = 1 << 24
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
-_DTYPES = {"|b1", "|i1", "|u1", "<u2", "<i4", "<i8", "<f2", "<f4", "<f8"}
+_DTYPES = {"|b1", "|i1", "|u1", "<u2", "<u4", "<i4", "<i8", "<f2", "<f4", "<f8"}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2(2)
 
 
@@ -54,8 +60,11 @@ def save_arrays(path: StrPath, meta: Mapping[str, Any], arrays: Mapping[str, npt
     if target.exists() and not (target / "meta.json").is_file():
         raise FileExistsError(f"{target} is there and is no model; choose another path or remove it")
     target.parent.mkdir(parents=True, exist_ok=True)
+    _recover(target)
+    _sweep(target)
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(6)}.new")
     fresh.mkdir()
+    lock = _locked(fresh)
     try:
         files = {name: _write_array(fresh / f"{name}.npy", array) for name, array in arrays.items()}
         header = {"format": FORMAT_VERSION, "labelprism": labelprism.__version__}
@@ -64,7 +73,43 @@ def save_arrays(path: StrPath, meta: Mapping[str, Any], arrays: Mapping[str, npt
         _take_place(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)  # what failed, or the old model
+        os.close(lock)
     _sync_directory(target.parent)
+
+
+def _locked(directory: Path) -> int:
+    """Return a descriptor that holds a lock while its process lives: who writes here is not to be swept away."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _sweep(target: Path) -> None:
+    """Remove what processes left that were killed while they saved to the target."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.new"):
+        try:
+            lock = _locked(left)
+        except OSError:  # its writer lives, or has just ended
+            continue
+        shutil.rmtree(left, ignore_errors=True)
+        os.close(lock)
+
+
+def _recover(target: Path) -> None:
+    """Bring back a model that was moved aside by a process that was killed before the new one took its place."""
+    if target.exists():
+        return
+    aside = _moved_aside(target)
+    if aside is not None:
+        aside.rename(target)
+
+
+def _moved_aside(target: Path) -> Path | None:
+    """Return where the model is while a new one takes its place, on systems that cannot exchange the two."""
+    aside = target.parent.glob(f".{glob.escape(target.name)}.*.old")
+    found = [path for path in aside if (path / "meta.json").is_file()]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def _write_array(path: Path, array: npt.NDArray[Any]) -> dict[str, Any]:
@@ -141,6 +186,8 @@ def load_arrays(path: StrPath, verify: bool | None = None) -> tuple[dict[str, An
         If something is missing, damaged or not what it says it is.
     """
     root = Path(path)
+    if not root.exists():
+        root = _moved_aside(root) or root
     meta = _read_meta(root / "meta.json")
     files = {name: _checked_file(root, name, entry) for name, entry in meta["arrays"].items()}
     if verify is None:

@@ -89,7 +89,7 @@ def test_scores_are_those_of_the_twin(smallest: float, parameters: dict[str, Any
         scores = np.zeros(Y.shape[1])
         scores[found.indices[row]] = np.exp(found.data[row])
         # A branch whose probability is `smallest` but for rounding may be followed by one and not by the other.
-        assert np.abs(scores - expected).max() < 1e-4
+        assert np.abs(scores - expected).max() < 3e-4  # shares are float16
         assert (np.diff(found.indices[row]) > 0).all()
 
 
@@ -130,7 +130,7 @@ def test_leaf_probabilities_sum_to_one_and_explain_the_scores() -> None:
     forest.smallest = 0.0
     scores = forest.candidates(X, Y.shape[1])
     scores.data = np.exp(scores.data)
-    assert abs(table @ shares - scores).max() < 1e-5
+    assert abs(table @ shares - scores).max() < 3e-4  # shares are float16
 
 
 def test_routes_are_leaves_and_drawn_by_their_probabilities() -> None:

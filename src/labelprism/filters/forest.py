@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from labelprism import _core
-from labelprism._arrays import MAX_COLUMNS, Int32, as_csr, check_whole, csr_parts, is_sparse
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
 from labelprism.filters.base import SMALLEST_PROBABILITY, Filter, check_fit_input
 from labelprism.filters.node import has_one_label
@@ -94,6 +94,8 @@ class SpectralForest(Filter):
         The labels of each leaf with the logarithm of their share in its mass.
     leaf_nodes_ : int64 array of shape (n_leaves,)
         The node of each leaf.
+    leaf_mass_ : float32 array of shape (n_leaves,)
+        The labels of the training examples that reached each leaf, with their weights.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class SpectralForest(Filter):
 
     # ------------------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, Y: Any) -> SpectralForest:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> SpectralForest:
         """Grow the forest.
 
         Parameters
@@ -161,13 +163,15 @@ class SpectralForest(Filter):
         X : sparse matrix or array of shape (n, d)
             Rows should have similar norms.
         Y : sparse matrix or array of shape (n, c), or n label numbers
+        sample_weight : float32 array of shape (n,), optional
+            How much each row counts, above 0; only the ratios matter.
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = csr_parts(Y)
         arguments: Any = (
-            *(labels.indptr, labels.indices, Y.shape[1]),
+            *(labels.indptr, labels.indices, Y.shape[1], _mean_one(sample_weight)),
             *(self._settings(Y, seed), thread_count(self.n_jobs)),
         )
         if is_sparse(X):
@@ -184,7 +188,8 @@ class SpectralForest(Filter):
         n_nodes = self.children_.size
         self.routers_ = sp.csr_array((grown[5], grown[4], grown[3]), shape=(n_nodes, n_features))
         self.leaf_nodes_ = np.flatnonzero(self.children_ < 0)
-        node_indptr, labels, shares = grown[6:]
+        node_indptr, labels, shares, mass = grown[6:]
+        self.leaf_mass_ = mass[self.leaf_nodes_]
         indptr = np.append(node_indptr[self.leaf_nodes_], node_indptr[-1])  # other nodes have no entries
         logarithms = np.log(np.maximum(shares, SMALLEST_PROBABILITY, dtype=np.float32))
         self.leaf_candidates_ = sp.csr_array((logarithms, labels, indptr), shape=(self.leaf_nodes_.size, n_labels))
@@ -350,3 +355,11 @@ class SpectralForest(Filter):
         if "_cached_scorer" in state:
             state["_cached_scorer"] = None  # native, and made again from the arrays
         return state
+
+
+def _mean_one(weights: Any) -> Float32:
+    """Return weights with a mean of 1, which is what pruning is made for; no weights as an empty array."""
+    if weights is None:
+        return np.zeros(0, np.float32)
+    weights = np.asarray(weights, np.float64)
+    return np.ascontiguousarray(weights / weights.mean(), np.float32)

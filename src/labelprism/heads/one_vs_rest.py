@@ -112,7 +112,11 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         self._fit(X, Y, np.asarray(candidates.indptr, np.int64), candidates.indices.astype(np.int32, copy=False), held)
         return self
 
-    def _fit(self, X: sp.csr_array, Y: sp.csr_array, indptr: Any, labels: Any, held: Any) -> None:
+    def _fit(
+        self, X: sp.csr_array, Y: sp.csr_array, indptr: Any, labels: Any, held: Any,
+        weight: Float32 | None = None, start: tuple[sp.csr_array, Float32] | None = None,
+    ) -> None:  # fmt: skip
+        """Fit on candidates that are arrays already; see `fit` and `fit_one_vs_rest` in one_vs_rest.hpp."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = _core.OneVsRestSettings(
             *(self.cost, self.positive_weight, self.rare_examples, self.tolerance, self.passes, self.drop, seed)
@@ -120,7 +124,9 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         own = csr_parts(Y)
         weights, self.bias_, margins = _core.fit_one_vs_rest(
             *(*csr_parts(X), X.shape[1], own.indptr, own.indices, Y.shape[1]),
-            *(indptr, labels, held, settings, thread_count(self.n_jobs)),
+            *(indptr, labels, held, np.zeros(0, np.float32) if weight is None else weight),
+            *(csr_parts(sp.csr_array((0, 0), dtype=np.float32)) if start is None else csr_parts(start[0])),
+            *(np.zeros(0, np.float32) if start is None else start[1], settings, thread_count(self.n_jobs)),
         )
         self.weights_ = sp.csr_array((weights[2], weights[1], weights[0]), shape=(Y.shape[1], X.shape[1]))
         by_label = sp.csr_array((margins[2], margins[1], margins[0]), shape=(Y.shape[1], X.shape[0]))

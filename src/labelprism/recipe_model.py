@@ -1,0 +1,492 @@
+"""A model of the default recipe: flat arrays, laid out for prediction, in memory or mapped from files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from labelprism import _core
+from labelprism._arrays import Float32, Int32, Int64, as_csr, csr_parts
+from labelprism._threads import thread_count
+from labelprism.filters import SpectralForest
+from labelprism.heads.blend import BlendWeights
+from labelprism.recipe_settings import RecipeSettings
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_FOREST_TABLES = ("blocks", "tables", "buckets", "dense", "leaf_begin", "leaf_label", "leaf_share")
+_LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
+_BLOCK_NODES = 7  # forest_tables.hpp
+_ALL_ALLOWED = np.zeros(0, np.uint8)
+
+
+class Calibration(NamedTuple):
+    """From scores to probabilities: p = 1 / (1 + exp(-(slope * score + intercept)))."""
+
+    slope: float = 1.0
+    intercept: float = 0.0
+
+
+class LabelFacts(NamedTuple):
+    """One number of each kind for every label.
+
+    Attributes
+    ----------
+    bias : float32 array of shape (c,)
+        That of the head.
+    counts : float64 array of shape (c,)
+        The weight of the label's examples.
+    norms : float64 array of shape (c,)
+        The norm of their sum, of which the centroid is the direction.
+    """
+
+    bias: Float32
+    counts: npt.NDArray[np.float64]
+    norms: npt.NDArray[np.float64]
+
+
+class Experts(NamedTuple):
+    """What is said of candidates, entry by entry."""
+
+    score: Float32
+    forest: Float32
+    head: Float32
+    centroid: Float32
+
+
+class DefaultRecipe:
+    """A model of the default recipe; `fit_default` makes it.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        All that was learned; see `recipe_arrays`. They are used as they are, never copied.
+    meta : dict
+        The rest, fit for JSON.
+
+    Attributes
+    ----------
+    arrays, meta : dict
+    stage_seconds_ : dict of str to float
+        How long each stage of training took; empty for models that were not trained here.
+    blend_ : BlendWeights
+    calibration_ : Calibration
+    label_counts_ : float64 array of shape (c,)
+        The weight of each label's examples; their number, if examples have no weights.
+    bias_ : float32 array of shape (c,)
+        That of the head.
+    """
+
+    stage_seconds_: dict[str, float]
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        self.arrays, self.meta = dict(arrays), dict(meta)
+        self.stage_seconds_ = {}
+        sizes = (_size(meta, name) for name in ("n_features", "n_labels", "n_trees"))
+        self.n_features_in_, self.n_labels_, self.n_trees_ = sizes
+        self.settings = RecipeSettings(**meta["settings"])
+        self.blend_ = BlendWeights(**{name: _number(meta["blend"], name) for name in BlendWeights._fields})
+        self.calibration_ = Calibration(**{name: _number(meta["calibration"], name) for name in Calibration._fields})
+        self._smallest = _number(meta, "smallest")
+        if not 0 <= self._smallest <= 1:
+            raise ValueError(f"smallest must be from 0 to 1, got {self._smallest}; the model is damaged")
+        self.label_counts_, self.bias_ = self.arrays["label_counts"], self.arrays["head_bias"]
+        self._scorer = self._made_scorer()
+        self._predictor = self._made_predictor()
+        self._predict_row = self._predictor.predict_row
+
+    def _made_scorer(self) -> _core.ForestScorer:
+        tables = [self.arrays[f"forest_{name}"] for name in _FOREST_TABLES]
+        _check_children(self.arrays["forest_children"], self.n_trees_, self.arrays["forest_leaf_begin"].size - 1)
+        return _core.ForestScorer.from_tables(self.n_trees_, self.n_features_in_, self.n_labels_, *tables)
+
+    def _made_predictor(self) -> _core.Predictor:
+        counts, blend, settings = self.label_counts_, self.blend_, self.settings
+        if counts.shape != (self.n_labels_,) or counts.dtype != np.float64 or not counts.min() >= 0:
+            raise ValueError("label_counts does not fit the labels; the model is damaged")
+        tables: Any = [self.arrays[f"label_{name}"] for name in _LABEL_TABLES]
+        prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
+        arrays: Any = (*tables, self.bias_, prior)
+        return _core.Predictor(
+            self._scorer,
+            *arrays,
+            head_weight=blend.head,
+            forest_weight=blend.forest,
+            centroid_weight=blend.centroid,
+            forest_candidates=settings.forest_candidates,
+            centroid_candidates=settings.centroid_candidates,
+            unit_rows=settings.unit_rows,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:  # plain values only: native parts are made anew
+        return {"arrays": {name: np.asarray(array) for name, array in self.arrays.items()}, "meta": self.meta}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__init__(state["arrays"], state["meta"])  # type: ignore[misc]
+
+    # ------------------------------------------------------------------------------------------------------- prediction
+
+    def predict_topk(
+        self, X: Any, k: int = 5, n_jobs: int | None = None, allowed: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[Int32, Float32]:
+        """Return the k best labels of every row, best first, and their scores.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        k : int
+            Rows with fewer candidates end in labels of -1 with scores of -inf.
+        n_jobs : int, optional
+        allowed : bool array of shape (c,), optional
+            Which labels may be returned; forest and centroids look for candidates among these only, and if they are
+            no more than the candidates of a row, all of them are.
+
+        Returns
+        -------
+        int32 and float32 arrays of shape (n, k)
+        """
+        # One row at a time is what a server does; it must not pay for checks that the native core repeats.
+        if allowed is None and getattr(X, "format", None) == "csr" and X.shape == (1, self.n_features_in_):
+            indices = X.indices
+            if indices.dtype == np.int32 and X.dtype == np.float32:
+                return self._predict_row(indices, X.data, k, self._smallest)
+        flags = _ALL_ALLOWED if allowed is None else np.ascontiguousarray(allowed, np.uint8)
+        parts = csr_parts(self._checked(X))
+        return self._predictor.predict(*parts, k, self._smallest, flags, thread_count(n_jobs))
+
+    def candidates(self, X: Any, n_jobs: int | None = None) -> sp.csr_array:
+        """Return the candidates of every row, with log p_F.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        n_jobs : int, optional
+
+        Returns
+        -------
+        csr_array of shape (n, c), float32
+            Stored entries are the candidates; labels that only the centroids know of have log 1e-4.
+        """
+        X = self._checked(X)
+        found = self._predictor.find(*csr_parts(X), self._smallest, 1.0, thread_count(n_jobs), scored=False)
+        return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
+
+    def training_candidates(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
+        """Return candidates of rows that the head is to learn from: by narrow routes, as in `fit_default`.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n, d)
+            Unit rows, where the model makes them so.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        csr_array of shape (n, c)
+        """
+        narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
+        found = self._predictor.find(*csr_parts(X), *narrow, thread_count(n_jobs), scored=False)
+        return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
+
+    def leaf_probabilities(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
+        """Return the probability of every leaf in its tree, by narrow routes, as while the forest grew.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n, d)
+            Unit rows, where the model makes them so.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        csr_array of shape (n, n_leaves)
+        """
+        narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
+        indptr, leaves, values = self._scorer.leaf_probabilities(*csr_parts(X), *narrow, thread_count(n_jobs))
+        n_leaves = self.arrays["forest_leaf_begin"].size - 1
+        return sp.csr_array((values, leaves, indptr), shape=(X.shape[0], n_leaves))
+
+    def experts(self, X: Any, candidates: sp.csr_array, n_jobs: int | None = None) -> Experts:
+        """Return what the experts say of given candidates, and the blend of it.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        candidates : csr_array of shape (n, c), sorted
+            Stored entries are the candidates.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        Experts
+            Arrays in the order of the entries: scores, log p_F, margins of the head, cosines.
+        """
+        X = self._checked(X)
+        if candidates.shape != (X.shape[0], self.n_labels_):
+            raise ValueError(
+                f"candidates must have the rows of X and {self.n_labels_} labels, ({X.shape[0]}, {self.n_labels_}); "
+                f"got {candidates.shape}"
+            )
+        given = np.asarray(candidates.indptr, np.int64), np.asarray(candidates.indices, np.int32)
+        return Experts(*self._predictor.score_candidates(*csr_parts(X), *given, self._smallest, thread_count(n_jobs)))
+
+    def score_candidates(self, X: Any, candidates: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
+        """Return the scores of given candidates: those of `predict_topk`, whether it would have found them or not.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d)
+        candidates : csr_array of shape (n, c), sorted
+        n_jobs : int, optional
+
+        Returns
+        -------
+        csr_array of shape (n, c), float32
+            With the entries of `candidates`; one may be 0.
+        """
+        score = self.experts(X, candidates, n_jobs).score
+        return sp.csr_array((score, candidates.indices, candidates.indptr), shape=candidates.shape)
+
+    def probabilities(self, scores: Float32) -> Float32:
+        """Return the probability that a label is true, for its score.
+
+        Parameters
+        ----------
+        scores : float32 array
+            -inf has the probability 0.
+        """
+        logit = self.calibration_.slope * np.asarray(scores, np.float64) + self.calibration_.intercept
+        with np.errstate(over="ignore"):
+            return (1 / (1 + np.exp(-logit))).astype(np.float32)
+
+    def _checked(self, X: Any) -> sp.csr_array:
+        X = as_csr(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, but the model was fitted with {self.n_features_in_}")
+        return X
+
+    # -------------------------------------------------------------------------------------------------------- inside it
+
+    @cached_property
+    def forest_(self) -> SpectralForest:
+        """The forest; its routers are read back from the tables when it is first asked for."""
+        labels = self.arrays["forest_leaf_label"]
+        if labels.size and not 0 <= labels.min() <= labels.max() < self.n_labels_:  # predictions pass over such labels
+            raise ValueError("the leaves of the forest hold labels out of range; the model is damaged")
+        forest = SpectralForest(n_trees=self.n_trees_, smallest=self._smallest)
+        children = self.arrays["forest_children"]
+        tables = {name: self.arrays[f"forest_{name}"] for name in _FOREST_TABLES}
+        block, place = _places(children, self.n_trees_, tables["blocks"])
+        inner = np.flatnonzero(children >= 0)
+        floats = tables["blocks"].view(np.float32)
+        forest.children_ = children
+        forest.bias_, forest.noise_ = (np.zeros(children.size, np.float32) for _ in range(2))
+        forest.bias_[inner] = floats[block[inner], 8 + place[inner]]
+        forest.noise_[inner] = floats[block[inner], 8 + _BLOCK_NODES + place[inner]]
+        indptr, indices, data = self._scorer.routers()
+        by_place = sp.csr_array((data, indices, indptr), shape=(indptr.size - 1, self.n_features_in_))
+        row = np.full(children.size, 0)
+        row[inner] = _BLOCK_NODES * block[inner] + place[inner]
+        routers = by_place[row]
+        is_inner = sp.diags_array((children >= 0).astype(np.float32), format="csr")
+        forest.routers_ = sp.csr_array(is_inner @ routers)
+        forest.leaf_nodes_ = np.flatnonzero(children < 0)
+        share = tables["leaf_share"].view(np.float16).astype(np.float32) * self.n_trees_
+        leaves = (np.log(np.maximum(share, 1e-12)), labels, tables["leaf_begin"])
+        forest.leaf_candidates_ = sp.csr_array(leaves, shape=(forest.leaf_nodes_.size, self.n_labels_))
+        forest.n_features_in_ = self.n_features_in_
+        forest._cached_scorer = self._scorer
+        return forest
+
+    @cached_property
+    def _weights(self) -> tuple[sp.csr_array, sp.csr_array]:
+        begin, label, head, centroid = self._predictor.weights()
+        shape = (self.n_features_in_, self.n_labels_)
+        by_label = (sp.csr_array(sp.csr_array((w, label, begin), shape=shape).T.tocsr()) for w in (head, centroid))
+        head_of, centroid_of = by_label
+        for matrix in (head_of, centroid_of):
+            matrix.eliminate_zeros()
+        return head_of, centroid_of
+
+    @property
+    def head_(self) -> sp.csr_array:
+        """The weights of the head, of shape (c, d)."""
+        return self._weights[0]
+
+    @property
+    def centroids_(self) -> sp.csr_array:
+        """The label centroids, of shape (c, d)."""
+        return self._weights[1]
+
+    def head_bias(self, label: int) -> float:
+        """Return the bias of a label's classifier."""
+        return float(self.bias_[label])
+
+    def head_contributions(self, x: Any, label: int) -> tuple[Int32, Float32]:
+        """Return what each feature of a row adds to the margin of a label.
+
+        Parameters
+        ----------
+        x : sparse matrix or array of shape (1, d)
+        label : int
+
+        Returns
+        -------
+        features : int32 array
+        contributions : float32 array
+            They and `head_bias` add up to the margin.
+        """
+        row = self._unit(x)
+        n = row.nnz
+        each = sp.csr_array((np.ones(n, np.float32), row.indices, np.arange(n + 1)), shape=(n, self.n_features_in_))
+        given = sp.csr_array((np.ones(n), np.full(n, label), np.arange(n + 1)), shape=(n, self.n_labels_))
+        weights = self.experts(each, given).head - self.bias_[label]
+        return row.indices, np.asarray(weights * row.data, np.float32)
+
+    def paths(self, x: Any) -> list[list[dict[str, float]]]:
+        """Return the most probable way of a row through each tree.
+
+        Parameters
+        ----------
+        x : sparse matrix or array of shape (1, d)
+
+        Returns
+        -------
+        list of lists of dicts
+            For each tree its nodes from the root to the leaf: "node", "margin" (w.x - bias; nan at the leaf) and
+            "probability", that of reaching the node.
+        """
+        forest, row = self.forest_, self._unit(x)
+        dense = np.zeros(self.n_features_in_, np.float32)
+        dense[row.indices] = row.data
+        return [_way(forest, dense, tree) for tree in range(self.n_trees_)]
+
+    def _unit(self, x: Any) -> sp.csr_array:
+        row = self._checked(x)
+        if row.shape[0] != 1:
+            raise ValueError(f"expected one row, got {row.shape[0]}")
+        norm = float(np.sqrt(np.square(row.data, dtype=np.float64).sum()))
+        if not self.settings.unit_rows or norm == 0:
+            return row
+        return sp.csr_array((row.data / np.float32(norm), row.indices, row.indptr), shape=row.shape)
+
+
+def recipe_arrays(
+    forest: SpectralForest, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int
+) -> Arrays:
+    """Return the arrays of a model.
+
+    Parameters
+    ----------
+    forest : SpectralForest
+        Fitted.
+    head, centre : csr_arrays of shape (c, d)
+        The weights of the head, and the centroids.
+    labels : LabelFacts
+    longest_list : int
+        Centroids are looked for among so many labels of each feature.
+    """
+    tables = forest.scorer_.tables()
+    lists = label_arrays(head, centre, longest_list)
+    return {
+        "forest_children": forest.children_,
+        "forest_leaf_mass": forest.leaf_mass_,
+        **{f"forest_{name}": tables[name] for name in _FOREST_TABLES},
+        **lists,
+        "head_bias": labels.bias,
+        "label_counts": labels.counts,
+        "label_norms": labels.norms,
+    }
+
+
+def label_arrays(head: sp.csr_array, centre: sp.csr_array, longest_list: int) -> Arrays:
+    """Return the arrays of head and centroids; see `recipe_arrays`."""
+    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), centre.shape[1], longest_list)
+    return {f"label_{name}": tables[name] for name in _LABEL_TABLES}
+
+
+def recipe_meta(
+    shape: tuple[int, int], forest: SpectralForest, blend: BlendWeights, calibration: Calibration,
+    settings: RecipeSettings,
+) -> dict[str, Any]:  # fmt: skip
+    """Return what `DefaultRecipe` needs beside the arrays; shape is (c, d)."""
+    chosen = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    chosen.update(forest=dict(settings.forest), head=dict(settings.head), wide_search=list(settings.wide_search))
+    return {
+        "n_features": int(shape[1]),
+        "n_labels": int(shape[0]),
+        "n_trees": int(forest.n_trees),
+        "smallest": float(forest.smallest),
+        "blend": blend._asdict(),
+        "calibration": calibration._asdict(),
+        "settings": chosen,
+    }
+
+
+def _places(children: Int32, n_trees: int, blocks: Int32) -> tuple[Int64, Int64]:
+    """Return the block of every inner node and its place there, as forest_tables.cpp numbers them."""
+    block, place = (np.zeros(children.size, np.int64) for _ in range(2))
+    level = np.arange(n_trees)
+    block[:n_trees] = level
+    first_next = blocks.shape[1] - (2 * _BLOCK_NODES + 1)
+    while (level := level[children[level] >= 0]).size:
+        below = []
+        for side in range(2):
+            child, at = children[level] + side, 2 * place[level] + 1 + side
+            inside = at < _BLOCK_NODES
+            block[child] = np.where(inside, block[level], blocks[block[level], first_next + at])
+            place[child] = np.where(inside, at, 0)
+            below.append(child)
+        level = np.concatenate(below)
+    return block, place
+
+
+def _way(forest: SpectralForest, x: Float32, tree: int) -> list[dict[str, float]]:
+    from scipy.special import ndtr
+
+    way, node, probability = [], tree, 1.0
+    while (child := int(forest.children_[node])) >= 0:
+        begin, end = forest.routers_.indptr[node : node + 2]
+        router = slice(begin, end)
+        margin = float(forest.routers_.data[router] @ x[forest.routers_.indices[router]] - forest.bias_[node])
+        way.append({"node": node, "margin": margin, "probability": probability})
+        noise = float(forest.noise_[node])
+        to_right = float(ndtr(margin / noise)) if noise > 0 else float(margin > 0)
+        node = child + (to_right >= 0.5)
+        probability *= max(to_right, 1 - to_right)
+    return [*way, {"node": node, "margin": float("nan"), "probability": probability}]
+
+
+def _check_children(children: Int32, n_trees: int, n_leaves: int) -> None:
+    """Make sure that every node but the roots is the child of one node before it, and that the leaves are as many."""
+    inner = np.flatnonzero(children >= 0)
+    left = np.sort(children[inner])
+    pairs_follow_the_roots = n_trees + 2 * np.arange(inner.size)
+    if (
+        children.dtype != np.int32
+        or children.size != n_trees + 2 * inner.size
+        or children.size - inner.size != n_leaves
+        or not np.array_equal(left, pairs_follow_the_roots)
+        or not (children[inner] > inner).all()
+    ):
+        raise ValueError("the nodes of the forest do not fit together; the model is damaged")
+
+
+def _number(meta: Mapping[str, Any], name: str) -> float:
+    value = meta[name]
+    if type(value) not in (int, float) or not np.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}; the model is damaged")
+    return float(value)
+
+
+def _size(meta: Mapping[str, Any], name: str) -> int:
+    value = meta[name]
+    if type(value) is not int or not 0 < value < 1 << 31:
+        raise ValueError(f"{name} must be a whole number from 1 to 2147483647, got {value!r}; the model is damaged")
+    return value

@@ -1,0 +1,70 @@
+"""Every choice of the default recipe in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RecipeSettings:
+    """Every choice of the recipe, so that the effect of each step can be measured.
+
+    Parameters
+    ----------
+    forest, head : dict
+        Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults.
+    forest_candidates, centroid_candidates : int
+        How many candidates the forest and the centroids bring in; 0 centroids: without them.
+    training_candidates : int
+        The same of the forest for the examples that the head learns from.
+    candidates_per_label : float
+        So many more of both for every label that rows have on average beyond the first, at most 50 more.
+    centroid_features : int
+        How many features a centroid keeps.
+    longest_list : int
+        Centroids are looked for among so many labels of each feature, those of its largest values.
+    wide_search : tuple of two ints
+        What `centroid_candidates` and `longest_list` become where that finds more: see `wide_gain`.
+    wide_gain : float
+        By how much of the held-out rows' labels the wide search must find more for it to be taken; with 1 or more it
+        is not tried.
+    held_out : int
+        The most rows that the blend is learned on.
+    training_smallest, training_noise_scale : float
+        How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
+    use_head, use_learned_blend : bool
+        Whether there is a head; whether the blend is learned, or `heads.blend.DEFAULT_BLEND`.
+    unit_rows : bool
+        Whether rows are made unit first.
+    """
+
+    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
+    head: Mapping[str, Any] = field(default_factory=dict)
+    forest_candidates: int = 50
+    training_candidates: int = 50
+    candidates_per_label: float = 5.0
+    centroid_candidates: int = 10
+    centroid_features: int = 200
+    longest_list: int = 64
+    wide_search: tuple[int, int] = (20, 256)
+    wide_gain: float = 0.015
+    held_out: int = 1500
+    training_smallest: float = 0.4
+    training_noise_scale: float = 0.33
+    use_head: bool = True
+    use_learned_blend: bool = True
+    unit_rows: bool = True
+
+
+PRESETS: dict[str, RecipeSettings] = {
+    "default": RecipeSettings(),
+    "fast": RecipeSettings(
+        forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
+        head={"passes": 3, "rare_examples": 10.0},
+        candidates_per_label=0.0,
+        wide_gain=1.0,
+        held_out=700,
+    ),
+}

@@ -1,0 +1,127 @@
+"""New rows for a model of the default recipe: all that counts and weighs learns from them, the routers stay.
+
+The labels of the new rows join the leaves that the rows reach, so labels that the model has not met yet get their
+place; the classifiers go on from where they were, those of new labels from nothing; centroids move. The blend and the
+calibration stay as they were learned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from labelprism._arrays import Float32
+from labelprism._threads import thread_count
+from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.one_vs_rest import OneVsRestHead
+from labelprism.recipe_model import Arrays, DefaultRecipe, label_arrays
+
+__all__ = ["updated"]
+
+_NO_LABEL_BIAS = -1.0  # one_vs_rest.cpp: where classifiers start
+# What an error on a new row costs, to the cost in training: the old rows are not there to speak against it. Without it,
+# ten updates in a row cost 2 points of P@1 on delicious (docs/recipe.md).
+_COST_OF_NEW_ROWS = 0.1
+
+
+def updated(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None = None, n_jobs: int | None = None
+) -> DefaultRecipe:
+    """Return a model that has learned from new rows too; the given one stays as it is.
+
+    Parameters
+    ----------
+    model : DefaultRecipe
+    X : csr_array of shape (n, d)
+    Y : csr_array of shape (n, c)
+        Of at least as many labels as the model has; those beyond are new.
+    weight : float32 array of shape (n,), optional
+        How much each row counts, above 0.
+    n_jobs : int, optional
+    """
+    if Y.shape[1] < model.n_labels_ or X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"new rows must have {model.n_features_in_} features and at least {model.n_labels_} labels, "
+            f"got {X.shape[1]} and {Y.shape[1]}"
+        )
+    if X.shape[0] == 0 and Y.shape[1] == model.n_labels_:
+        return model
+    unit = normalize(X) if model.settings.unit_rows and X.shape[0] else X
+    head = _learned_head(model, unit, Y, weight, n_jobs)
+    centre, norms = _moved_centroids(model, unit, Y, weight, thread_count(n_jobs))
+    weights = np.repeat(np.ones(X.shape[0]) if weight is None else weight, np.diff(Y.indptr))
+    arrays = {
+        **model.arrays,
+        **_filled_leaves(model, unit, Y, weight, n_jobs),
+        **label_arrays(head.weights_, centre, model.settings.longest_list),
+        "head_bias": head.bias_,
+        "label_norms": norms,
+        "label_counts": _longer(model.label_counts_, Y.shape[1]) + np.bincount(Y.indices, weights, Y.shape[1]),
+    }
+    return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1])})
+
+
+def _learned_head(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_jobs: int | None
+) -> OneVsRestHead:
+    """Return the head after new rows, whose candidates are found as those of training rows are."""
+    found = model.training_candidates(X, n_jobs)
+    head = OneVsRestHead(**model.settings.head, n_jobs=n_jobs, random_state=0)
+    head.cost *= _COST_OF_NEW_ROWS
+    start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
+    no_rows = np.zeros(0, np.uint8)
+    head._fit(X, Y, np.asarray(found.indptr, np.int64), np.asarray(found.indices, np.int32), no_rows, weight, start)
+    return head
+
+
+def _moved_centroids(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_threads: int
+) -> tuple[sp.csr_array, npt.NDArray[np.float64]]:
+    """Return the centroids of all examples, old and new, and the norms of their sums."""
+    c = Y.shape[1]
+    old_norms, centre = _longer(model.arrays["label_norms"], c), _taller(model.centroids_, c)
+    scale = np.repeat(old_norms, np.diff(centre.indptr)).astype(np.float32)
+    old = sp.csr_array((centre.data * scale, centre.indices, centre.indptr), shape=centre.shape)
+    sums = sp.csr_array(old + label_sums(X, Y, weight))
+    sums.sort_indices()
+    # A centroid was cut to its largest features; what was cut off still counts for the norm.
+    cut_off = np.maximum(np.square(old_norms) - np.square(row_norms(old)), 0.0)
+    norms = np.sqrt(np.square(row_norms(sums)) + cut_off)
+    return centroids(sums, norms, model.settings.centroid_features, n_threads), norms
+
+
+def _filled_leaves(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_jobs: int | None
+) -> Arrays:
+    """Return the arrays of the leaves with the labels of new rows in those that the rows reach."""
+    table = model.leaf_probabilities(X, n_jobs)
+    if weight is not None:
+        table = sp.csr_array(sp.diags_array(weight) @ table)
+    new = sp.csr_array(table.T.tocsr() @ Y)
+    begin, label = model.arrays["forest_leaf_begin"], model.arrays["forest_leaf_label"]
+    mass = np.asarray(model.arrays["forest_leaf_mass"], np.float64)
+    share = model.arrays["forest_leaf_share"].view(np.float16).astype(np.float64) * model.n_trees_
+    old = sp.csr_array((share * np.repeat(mass, np.diff(begin)), label, begin), shape=new.shape)
+    counts = sp.csr_array(old + new)
+    counts.sort_indices()
+    mass = mass + np.asarray(new.sum(axis=1)).ravel()
+    shares = counts.data / np.repeat(np.maximum(mass, 1e-12), np.diff(counts.indptr)) / model.n_trees_
+    return {
+        "forest_leaf_begin": np.asarray(counts.indptr, np.int64),
+        "forest_leaf_label": np.asarray(counts.indices, np.int32),
+        "forest_leaf_share": np.minimum(shares, 1.0).astype(np.float16).view(np.uint16),
+        "forest_leaf_mass": mass.astype(np.float32),
+    }
+
+
+def _longer(values: npt.NDArray[Any], length: int, fill: float = 0.0) -> npt.NDArray[Any]:
+    return np.concatenate([values, np.full(length - values.size, fill, values.dtype)])
+
+
+def _taller(matrix: sp.csr_array, n_rows: int) -> sp.csr_array:
+    indptr = np.concatenate([matrix.indptr, np.full(n_rows - matrix.shape[0], matrix.indptr[-1])])
+    return sp.csr_array((matrix.data, matrix.indices, indptr), shape=(n_rows, matrix.shape[1]))

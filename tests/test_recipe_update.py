@@ -1,0 +1,101 @@
+"""New rows for a model: what they teach, what stays, and labels that were not there before."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelprism.recipe import DefaultRecipe, fit_default
+from labelprism.recipe_update import updated
+
+sys.path.insert(0, str(Path(__file__).parent / "filters"))
+from planted_trees import planted
+
+ALL_X, ALL_Y = planted(n=1500, c=40, seed=3)
+X, Y = ALL_X[:1200], ALL_Y[:1200]
+X_TEST, Y_TEST = ALL_X[1200:], ALL_Y[1200:]
+OLD = slice(0, 500)
+NEW = slice(500, 1200)
+
+
+@pytest.fixture(scope="module")
+def small() -> DefaultRecipe:
+    """A model of the first rows."""
+    return fit_default(X[OLD], Y[OLD])
+
+
+def first_is_right(model: DefaultRecipe, X: Any, Y: sp.csr_array) -> float:
+    best = model.predict_topk(X, 1)[0][:, 0]
+    return float(np.mean([label in Y.indices[Y.indptr[i] : Y.indptr[i + 1]] for i, label in enumerate(best)]))
+
+
+def test_new_rows_teach() -> None:
+    has_early_labels = np.array([Y.indices[Y.indptr[i] : Y.indptr[i + 1]].max(initial=0) < 20 for i in range(1200)])
+    model = fit_default(X[has_early_labels], Y[has_early_labels])
+    before = first_is_right(model, X_TEST, Y_TEST)
+    after = first_is_right(updated(model, X[~has_early_labels], Y[~has_early_labels]), X_TEST, Y_TEST)
+    assert before < 0.7
+    assert after > 0.9
+
+
+def test_the_given_model_stays(small: DefaultRecipe) -> None:
+    arrays = {name: array.copy() for name, array in small.arrays.items()}
+    updated(small, X[NEW], Y[NEW])
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, small.arrays[name])
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_change_nothing(small: DefaultRecipe, n_jobs: int) -> None:
+    one, many = updated(small, X[NEW], Y[NEW]), updated(small, X[NEW], Y[NEW], n_jobs=n_jobs)
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, many.arrays[name])
+
+
+def test_a_new_label_is_found_where_its_rows_are(small: DefaultRecipe) -> None:
+    column = sp.csr_array((np.ones(30), (np.arange(30), np.zeros(30, int))), shape=(30, 1))
+    X_new = sp.csr_array(sp.vstack([X[[7]]] * 30, "csr"))
+    Y_new = sp.csr_array(sp.hstack([sp.csr_array((30, 40)), column], "csr"))
+    model = updated(small, X_new, Y_new)
+    assert model.n_labels_ == 41
+    labels = model.predict_topk(X[[7]], 3)[0]
+    assert labels[0, 0] == 40
+    leaves = model.forest_.leaf_candidates_[:, [40]]
+    assert 0 < leaves.nnz <= 3 * small.n_trees_  # in the leaves that the row reaches, and nowhere else
+    other = [i for i in range(50) if Y[[7]].multiply(Y[[i]]).nnz == 0]
+    assert (model.predict_topk(X[other], 1)[0] != 40).all()
+
+
+def test_counts_and_norms_add_up(small: DefaultRecipe) -> None:
+    model, whole = updated(small, X[NEW], Y[NEW]), fit_default(X, Y)
+    np.testing.assert_array_equal(model.label_counts_, whole.label_counts_)
+    np.testing.assert_allclose(model.arrays["label_norms"], whole.arrays["label_norms"], rtol=1e-2)
+    both = model.centroids_.multiply(whole.centroids_).sum(axis=1)
+    assert np.asarray(both)[whole.label_counts_ > 0].min() > 0.98
+    added = model.arrays["forest_leaf_mass"].sum() - small.arrays["forest_leaf_mass"].sum()
+    assert added == pytest.approx(Y[NEW].nnz * model.n_trees_, rel=0.1)
+
+
+def test_weights_are_repetitions(small: DefaultRecipe) -> None:
+    twice = np.repeat(np.arange(500, 700), 2)
+    model = updated(small, X[500:700], Y[500:700], np.full(200, 2, np.float32))
+    repeated = updated(small, X[twice], Y[twice])
+    np.testing.assert_allclose(model.label_counts_, repeated.label_counts_)
+    np.testing.assert_allclose(model.arrays["forest_leaf_mass"], repeated.arrays["forest_leaf_mass"], rtol=1e-5)
+    assert abs(model.head_ - repeated.head_).max() < 0.2
+
+
+def test_nothing_new_changes_nothing(small: DefaultRecipe) -> None:
+    assert updated(small, X[:0], Y[:0]) is small
+
+
+def test_wrong_shapes_are_refused(small: DefaultRecipe) -> None:
+    with pytest.raises(ValueError, match="new rows must have"):
+        updated(small, X[NEW][:, :-1], Y[NEW])
+    with pytest.raises(ValueError, match="new rows must have"):
+        updated(small, X[NEW], Y[NEW][:, :-1])
