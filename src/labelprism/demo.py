@@ -14,7 +14,7 @@ import numpy as np
 
 from labelprism import PrismClassifier, metrics
 from labelprism.cli import interrupts
-from labelprism.data import Dataset, load_tate
+from labelprism.data import Dataset, load_tate, write_jsonl
 from labelprism.features import TextFeatures
 
 N_RANKED = 10
@@ -22,8 +22,15 @@ N_SHOWN = 3
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Show what the library can do: the command `demo`."""
-    main(as_json=arguments.json)
+    """Show what the library can do, or write the data that it is shown on: the command `demo`."""
+    if arguments.write_data is None:
+        main(as_json=arguments.json)
+        return
+    folder = Path(arguments.write_data)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in zip(("train", "test"), load_tate(), strict=True):
+        write_jsonl(part, folder / f"{name}.jsonl")
+        print(f"{folder / name}.jsonl: {part.n_rows:,} works of the Tate with their subjects")
 
 
 def show_examples(test: Dataset, predicted: np.ndarray, seed: int = 3) -> None:

@@ -154,6 +154,12 @@ def _convert(commands: Any) -> None:
 def _demo(commands: Any) -> None:
     parser = _command(commands, "demo", "labelprism.demo", "suggest subjects for works of the Tate, in half a minute")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    _file(
+        parser,
+        "--write-data",
+        "write the works as train.jsonl and test.jsonl into this folder instead",
+        metavar="FOLDER",
+    )
 
 
 def _completion(commands: Any) -> None:
