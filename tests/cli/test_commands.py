@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,21 @@ def test_threshold_and_allowed_labels(capsys: pytest.CaptureFixture[str], text_m
     assert sorted(json.loads(line)["labels"]) == ["dog", "sea"]
     allowed.write_text("nothing that is known\n")
     output(capsys, "predict", text_model, texts, "--allow", allowed, code=3)
+
+
+def test_probabilities(capsys: pytest.CaptureFixture[str], corpus: Path, text_model: str, tmp_path: Path) -> None:
+    scores, likely = (
+        [json.loads(line) for line in output(capsys, "predict", text_model, corpus / "test.tsv", *more).splitlines()]
+        for more in ([], ["--probabilities"])
+    )
+    assert [line["labels"] for line in likely] == [line["labels"] for line in scores]
+    assert all(1 >= p >= q >= 0 for line in likely for p, q in pairwise(line["scores"]))
+    # What is said to be likely is what comes true: here, labels that follow from the words.
+    assert np.mean([line["scores"][0] for line in likely]) > 0.8
+    assert np.mean([line["scores"][4] for line in likely]) < 0.2
+    paper = tmp_path / "paper"
+    output(capsys, "train", corpus / "train.tsv", "--out", paper, "--preset", "paper", "--n-bits", "8")
+    output(capsys, "predict", paper, corpus / "test.tsv", "--probabilities", code=2)
 
 
 def test_explanations_name_words(capsys: pytest.CaptureFixture[str], text_model: str, tmp_path: Path) -> None:

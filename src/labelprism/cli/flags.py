@@ -78,6 +78,7 @@ def _predict(commands: Any) -> None:
           nargs="?", default="-")  # fmt: skip
     parser.add_argument("-k", "--k", type=_at_least_one, default=5, help="how many labels to suggest (5)")
     parser.add_argument("--threshold", type=float, metavar="SCORE", help="leave out labels with a lower score")
+    parser.add_argument("--probabilities", action="store_true", help="give probabilities, from 0 to 1, for scores")
     _file(parser, "--allow", "suggest only labels that are in this file, one a line")
     parser.add_argument("--explain", action="store_true", help="say why each label is suggested (JSON lines only)")
     parser.add_argument("--format", choices=("jsonl", "tsv", "table"), default="jsonl", help="of the output (jsonl)")

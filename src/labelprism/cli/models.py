@@ -98,6 +98,20 @@ def suggest(model: PrismClassifier, rows: Any, k: int, **options: Any) -> tuple[
     return labels, scores
 
 
+def check_probabilities(model: PrismClassifier) -> None:
+    """Refuse a model whose scores have not been compared with what came true."""
+    if "recipe_" not in model.__dict__:
+        raise UsageError(
+            "--probabilities: a model of the presets default or fast is needed, whose scores are calibrated"
+        )
+
+
+def probabilities(model: PrismClassifier, scores: Float32) -> Float32:
+    """Return the probability that a label is true, for its score."""
+    likely: Float32 = model.recipe_.probabilities(scores)
+    return likely
+
+
 def explanation(model: PrismClassifier, rows: Any, position: int, labels: list[int]) -> Any:
     """Return why labels were suggested for one of the rows, fit for JSON."""
     row = [rows[position]] if isinstance(rows, list) else rows[position : position + 1]

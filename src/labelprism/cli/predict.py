@@ -32,6 +32,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.explain and arguments.format != "jsonl":
         raise UsageError("--explain needs --format jsonl: other formats have no place for reasons")
     model = models.load(arguments.model, arguments.n_jobs)
+    if arguments.probabilities:
+        models.check_probabilities(model)
     path: StrPath = STANDARD_INPUT if arguments.input == "-" else arguments.input
     options = {} if arguments.allow is None else {"allowed": _allowed(arguments.allow, models.label_names(model))}
     batches = _batches(model, path, arguments)
@@ -41,6 +43,8 @@ def run(arguments: argparse.Namespace) -> None:
         write(suggestions.header(arguments.format))
         for rows in batches:
             labels, scores = models.suggest(model, rows, arguments.k, **options)
+            if arguments.probabilities:
+                scores = models.probabilities(model, scores)
             texts = rows if isinstance(rows, list) else None
             done = [
                 suggestions.Row(
