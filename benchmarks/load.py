@@ -2,7 +2,8 @@
 
     python benchmarks/load.py [FOLDER]
 
-Makes a model of 1 GB in FOLDER (a temporary one by default), loads it in four processes, one after the other, all of which live on, and predicts.
+Makes a model of 1 GB in FOLDER (a temporary one by default), loads it in four processes, one after the other, all of
+which live on, and predicts.
 Linux: memory is read from /proc.
 """
 

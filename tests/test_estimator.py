@@ -47,7 +47,7 @@ def data() -> tuple[Any, ...]:
 
 
 def accuracy(model: PrismClassifier, X: Any, Y: sp.csr_array) -> float:
-    return float((model.predict(X) == Y.indices).mean())
+    return float((model.predict_topk(X, 1)[0][:, 0] == Y.indices).mean())
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -87,7 +87,7 @@ def test_a_tree_beats_its_constants(data: tuple[Any, ...]) -> None:
 def test_any_classifier_is_masked_to_the_candidates(data: tuple[Any, ...]) -> None:
     X, Y, X_test, _ = data
     alone = MultinomialNB().fit(X, Y.indices)
-    model = PrismClassifier(AllLabels(), WrappedHead(MultinomialNB()), normalize=False).fit(X, Y)
+    model = PrismClassifier(AllLabels(), WrappedHead(MultinomialNB()), normalize=False).fit(X, Y.indices)
     np.testing.assert_array_equal(model.predict(X_test), alone.predict(X_test))
 
 
@@ -126,7 +126,7 @@ def test_multilabel_and_label_numbers() -> None:
     X, Y = planted(n=300)
     by_number = PrismClassifier(FILTERS["tree"], LogisticHead(passes=2), random_state=0).fit(X, Y.indices)
     by_matrix = PrismClassifier(FILTERS["tree"], LogisticHead(passes=2), random_state=0).fit(X, Y)
-    np.testing.assert_array_equal(by_number.predict(X), by_matrix.predict(X))
+    np.testing.assert_array_equal(by_number.predict(X), by_matrix.predict_topk(X, 1)[0][:, 0])
 
 
 def test_defaults(data: tuple[Any, ...]) -> None:
@@ -153,16 +153,20 @@ def test_clone_pickle_and_refit(data: tuple[Any, ...]) -> None:
 def test_few_rows(n: int) -> None:
     X, Y = sp.csr_array(np.eye(n, 3, dtype=np.float32)), sp.csr_array(np.eye(n, dtype=np.float32))
     model = PrismClassifier(random_state=0).fit(X, Y)
-    assert model.predict(X).tolist() == list(range(n))
+    assert model.predict_topk(X, 1)[0][:, 0].tolist() == list(range(n))
     assert model.predict_topk(X[:0])[0].shape == (0, 5)
 
 
 def test_bad_input(data: tuple[Any, ...]) -> None:
     X, Y = data[:2]
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         PrismClassifier().fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="nothing to learn from"):
+    with pytest.raises(ValueError, match="a minimum of 1 is required"):
         PrismClassifier().fit(X[:0], Y[:0])
+    with pytest.raises(ValueError, match="no example has a label"):
+        PrismClassifier().fit(X, sp.csr_array(Y.shape, dtype=np.float32))
+    with pytest.raises(ValueError, match="y is None"):
+        PrismClassifier().fit(X)
     bad = X.copy()
     bad.data[5] = np.nan
     with pytest.raises(ValueError, match="NaN"):
@@ -172,8 +176,48 @@ def test_bad_input(data: tuple[Any, ...]) -> None:
         model.predict(X[:, :10])
     with pytest.raises(ValueError, match="k must be"):
         model.predict_topk(X, 0)
-    with pytest.raises(ValueError, match="fit"):
-        PrismClassifier().predict(X)
+    for ask in (PrismClassifier().predict, PrismClassifier().predict_topk, PrismClassifier().explain):
+        with pytest.raises(NotFittedError):
+            ask(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"filter": SpectralTree(max_depth=-1)}, "filter__max_depth must be a whole number"),
+        ({"filter": MostFrequent(0)}, "filter__n_candidates must be"),
+        ({"head": LogisticHead(momentum=2)}, "head__momentum must be"),
+        ({"head": LowRankHead(rank=0)}, "head__rank must be"),
+        ({"head": WrappedHead()}, "head__estimator must be a scikit-learn classifier"),
+        ({"filter": LogisticHead()}, "filter must be a Filter"),
+        ({"head": "logistic"}, "head must be a Head"),
+        ({"preset": "best"}, "preset must be one of"),
+        ({"objective": "speed"}, "objective must be one of"),
+        ({"threshold": 0}, "threshold must be above 0"),
+        ({"threshold": "half"}, "threshold must be a number"),
+        ({"verbose": -1}, "verbose must be"),
+        ({"features": 3}, "features must be a transformer"),
+        ({"filter_features": slice(3)}, "filter_features needs a filter and a head"),
+        ({"filter": AllLabels(), "head_features": "words"}, "head_features must be None, a slice"),
+        ({"filter": AllLabels(), "head_features": [70]}, "head_features must hold numbers of features, from 0 to 59"),
+        ({"filter": AllLabels(), "filter_features": slice(60, 70)}, "which is none of the 60 features"),
+        ({"filter": AllLabels(), "filter_features": [True, False]}, "2 booleans, but X has 60"),
+    ],
+)
+def test_bad_parameters(data: tuple[Any, ...], parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PrismClassifier(**parameters).fit(*data[:2])
+
+
+def test_stages_are_told(data: tuple[Any, ...], capsys: pytest.CaptureFixture[str], caplog: Any) -> None:
+    with caplog.at_level("INFO", logger="labelprism"):
+        PrismClassifier(FILTERS["tree"], ConstantHead()).fit(*data[:2])
+    assert capsys.readouterr().err == ""
+    assert {"filter", "head"} <= {record.getMessage().split(":")[0] for record in caplog.records}
+    PrismClassifier(FILTERS["tree"], ConstantHead(), verbose=1).fit(*data[:2])
+    assert "filter" in capsys.readouterr().err
+    PrismClassifier(verbose=1, random_state=0).fit(*data[:2])
+    assert "forest" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("task", ["bias", "hash"])

@@ -84,6 +84,27 @@ CsrArrays compressed(TouchedPairs& table, bool take_away) {
   return take(matrix);
 }
 
+// Lets the first units of a table begin with the rows of a matrix.
+template <class Table>
+void start(Table& table, const Matrix<float>& weights) {
+  require(static_cast<std::int64_t>(weights.shape(0)) <= table.n_units() &&
+              (weights.shape(0) == 0 || static_cast<std::int64_t>(weights.shape(1)) == table.width()),
+          "there are too many weights to begin with, or they are of the wrong width");
+  for (std::size_t unit = 0; unit < weights.shape(0); ++unit) {
+    table.start(static_cast<std::int64_t>(unit), weights.data() + unit * weights.shape(1));
+  }
+}
+
+void start(TouchedPairs& table, const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices,
+           const Vector<float>& data) {
+  const CsrView weights = checked_csr(indptr, indices, data, table.width());
+  require(weights.n_rows <= table.n_units(), "there are too many weights to begin with");
+  for (std::int64_t unit = 0; unit < weights.n_rows; ++unit) {
+    const std::int64_t first = weights.indptr[unit];
+    table.start(unit, {weights.indices + first, weights.data + first, weights.indptr[unit + 1] - first});
+  }
+}
+
 // What all trainers have in common.
 template <class Trainer, class Class>
 void bind_biases(Class& bound) {
@@ -195,14 +216,27 @@ void bind_trainers(nb::module_& m) {
             nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
             return NewArray<float>(data, {n_units, static_cast<std::size_t>(self.labels().width())}, owner);
           },
-          "The weights of the labels, without a copy; the trainer has none then.");
+          "The weights of the labels, without a copy; the trainer has none then.")
+      .def(
+          "start", [](SparseTrainer<DensePairs>& self, Matrix<float> weights) { start(self.labels(), weights); },
+          array("weights"), "Let the first labels begin with weights.");
 
   nb::class_<SparseTrainer<TouchedPairs>> touched(m, "TouchedTrainer", "Trains a head with weights where needed.");
   bind_sparse_trainer<TouchedPairs>(touched);
   touched.def("weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.labels(), false); })
       .def("slot_weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.slots(), false); })
       .def("take_weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.labels(), true); })
-      .def("take_slot_weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.slots(), true); });
+      .def("take_slot_weights", [](SparseTrainer<TouchedPairs>& self) { return compressed(self.slots(), true); })
+      .def(
+          "start",
+          [](SparseTrainer<TouchedPairs>& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices,
+             Vector<float> data) { start(self.labels(), indptr, indices, data); },
+          array("indptr"), array("indices"), array("data"), "Let the first labels begin with weights, given as CSR.")
+      .def(
+          "start_slots",
+          [](SparseTrainer<TouchedPairs>& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices,
+             Vector<float> data) { start(self.slots(), indptr, indices, data); },
+          array("indptr"), array("indices"), array("data"), "Let the first candidates begin with weights.");
 }
 
 void bind_dense_trainer(nb::module_& m) {
@@ -263,6 +297,12 @@ void bind_dense_trainer(nb::module_& m) {
           },
           array("indptr"), array("indices"), array("data"), array("label_indptr"), array("labels"), array("offsets"),
           array("leaves"), "rate"_a, "momentum"_a, "batch_size"_a, "group_penalty"_a, "n_threads"_a = 1)
+      .def(
+          "start", [](DenseTrainer& self, Matrix<float> weights) { start(self.labels(), weights); }, array("weights"),
+          "Let the first labels begin with weights.")
+      .def(
+          "start_slots", [](DenseTrainer& self, Matrix<float> weights) { start(self.slots(), weights); },
+          array("weights"), "Let the first candidates begin with weights.")
       .def("weights", [](DenseTrainer& self) { return copied(self.labels()); })
       .def("slot_weights", [](DenseTrainer& self) { return copied(self.slots()); })
       .def("embedding", [](DenseTrainer& self) {

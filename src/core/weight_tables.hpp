@@ -150,6 +150,13 @@ class DensePairs {
     for (std::int64_t j = 0; j < width_; ++j) out[j] = clocks_[static_cast<std::size_t>(unit)].weight(pairs[j]);
   }
 
+  // Lets a unit begin with weights, `width` of them.
+  void start(std::int64_t unit, const float* weights) {
+    Pair* pairs = pairs_.get() + unit * width_;
+    for (std::int64_t j = 0; j < width_; ++j) pairs[j] = {weights[j], 0};
+    clocks_[static_cast<std::size_t>(unit)] = PairClock();
+  }
+
   // Gives the weights away as [unit][width] floats, to be freed with std::free; the table is empty then. They are
   // written over the pairs, so that nothing is held twice.
   float* release() {
@@ -297,6 +304,18 @@ class TouchedPairs {
     weights.each([&](const Entry& entry) { use(entry.feature, weights.clock.weight(entry.pair)); });
   }
 
+  // Lets a unit begin with weights.
+  void start(std::int64_t unit, const SparseRow& row) {
+    clear(unit);
+    Unit& weights = units_[static_cast<std::size_t>(unit)];
+    reserve(weights, static_cast<std::size_t>(row.count));
+    for (std::int64_t t = 0; t < row.count; ++t) {
+      Entry* entry = weights.find(row.features[t]);
+      if (entry->feature < 0) ++weights.count;
+      *entry = {row.features[t], {row.values[t], 0}};
+    }
+  }
+
   void clear(std::int64_t unit) {
     Unit& weights = units_[static_cast<std::size_t>(unit)];
     if (weights.entries != nullptr) pool_->release(weights.entries, weights.log_size);
@@ -411,6 +430,12 @@ class DenseWeights {
   void pull(std::int64_t unit, std::int64_t shift, float gradient, float* out) const {
     const float* w = weights_.data() + unit * width_ + shift;
     for (std::int64_t j = 0; j < row_width_; j += 8) lanes(out + j) += gradient * lanes(w + j);
+  }
+
+  // Lets a unit begin with weights, `width` of them.
+  void start(std::int64_t unit, const float* weights) {
+    std::memcpy(weights_.data() + unit * width_, weights, static_cast<std::size_t>(width_) * sizeof(float));
+    std::fill_n(momenta_.data() + unit * width_, width_, 0.0f);
   }
 
   void copy(std::int64_t unit, float* out) const {

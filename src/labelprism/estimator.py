@@ -1,29 +1,42 @@
-"""`PrismClassifier`: F, then H. The only place that knows both."""
+"""`PrismClassifier`: F, then H."""
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
-from sklearn.preprocessing import normalize
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
-from labelprism._arrays import Float32, Int32
-from labelprism._parts import packed, unpacked
-from labelprism.data.dataset import as_features
+from labelprism._arrays import Int32, as_csr, check_whole, is_sparse
+from labelprism._model_files import packed_model, unpacked_model
+from labelprism._prediction import Predictions
+from labelprism._targets import encode_known, encode_targets
+from labelprism._views import check_view, fitted_view, seen
+from labelprism._weights import Float64, check_sample_weight, weighted_rows
+from labelprism.composition import Composition, Model, RecipeModel, unit_rows
+from labelprism.data.dataset import Dataset
 from labelprism.errors import ModelFormatError
 from labelprism.filters import Filter, SpectralTree
-from labelprism.filters.base import check_fit_input
 from labelprism.heads import Head, LogisticHead
 from labelprism.persistence import StrPath, load_arrays, save_arrays
-from labelprism.recipe import PRESETS, DefaultRecipe, fit_default
+from labelprism.recipe import PRESETS, fit_default
 
 _PAPER_TABLE = 1 << 15
-_MOST_THREADS = 1024
+_LEARNED = (
+    *("recipe_", "filter_", "head_", "features_", "filter_features_", "head_features_", "classes_", "class_prior_"),
+    *("n_features_in_", "feature_names_in_", "n_labels_", "_target_format"),
+)
+
+logger = logging.getLogger("labelprism")
 
 
 class FilterRoutes:
@@ -55,7 +68,7 @@ class FilterRoutes:
         return self._filter.sample_route(self._X, rng)
 
 
-class PrismClassifier(BaseEstimator):  # type: ignore[misc]
+class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A filter F, which picks candidate labels, and a head H, which looks at the candidates only (Algorithm 1).
 
     Parameters
@@ -73,10 +86,20 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
     normalize : bool, default=True
         Whether rows are made unit first. The routing noise of the paper is made for rows of similar norms; for data
         that must keep its norms, say `SpectralTree(noise="sqrt")` too.
+    features : transformer, optional
+        Makes rows of raw input, as `labelprism.features.TextFeatures` does of texts. Fitted in `fit`, and applied
+        first whenever X is given.
+    filter_features, head_features : slice, array of feature numbers, or transformer, optional
+        What F and H see of the rows, where they shall not see all: F a pretrained embedding, for example, and H words.
+        For a filter and a head of your own, or the preset "paper".
+    threshold : float, default=0.5
+        Where rows may have several labels, `predict` returns those of at least this probability.
     n_jobs : int, optional
         Threads, as in scikit-learn, for filters and heads that do not say otherwise. Results do not depend on it.
     random_state : int, RandomState or None
         Seed for filters and heads that do not say otherwise.
+    verbose : int, default=0
+        With 1 or more, `fit` tells on standard error how long its stages took. They are always logged ("labelprism").
 
     Attributes
     ----------
@@ -84,8 +107,24 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         Fitted; of "default" and "fast" they are inside `recipe_`.
     recipe_ : DefaultRecipe
         The model of "default" and "fast".
+    features_, filter_features_, head_features_ : fitted transformers, slices or arrays
+        What `features`, `filter_features` and `head_features` became; the first only where it was given.
+    classes_ : array of shape (n_labels_,)
+        The names of the labels: sorted classes or names; 0, 1, 2 and so on, where y was a matrix.
+    class_prior_ : float64 array of shape (n_labels_,)
+        The share of each label among all labels of the training examples.
     n_features_in_, n_labels_ : int
-        The numbers of features and labels.
+        The numbers of features, as `features` made them if it was given, and of labels.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The names of the features, where X had names that are all strings.
+
+    Examples
+    --------
+    >>> from labelprism import PrismClassifier
+    >>> X = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]]
+    >>> model = PrismClassifier(random_state=0).fit(X, ["sea", "sea", "land", "land"])
+    >>> model.predict([[1.0, 0.2]]).tolist()
+    ['sea']
     """
 
     def __init__(
@@ -96,56 +135,140 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         preset: Literal["default", "fast", "paper"] = "default",
         objective: Literal["precision", "propensity"] = "precision",
         normalize: bool = True,
+        features: Any = None,
+        filter_features: Any = None,
+        head_features: Any = None,
+        threshold: float = 0.5,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.filter = filter
         self.head = head
         self.preset = preset
         self.objective = objective
         self.normalize = normalize
+        self.features = features
+        self.filter_features = filter_features
+        self.head_features = head_features
+        self.threshold = threshold
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        if self.features is not None:
+            tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        return tags
 
     # ------------------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, Y: Any) -> PrismClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> PrismClassifier:
         """Grow the filter, then train the head on its candidates.
 
         Parameters
         ----------
-        X : sparse matrix or array of shape (n, d)
-        Y : sparse matrix or array of shape (n, c), or n label numbers
+        X : sparse matrix or array of shape (n, d), what `features` takes, or a `Dataset` with y left out
+        y : sparse or dense indicator matrix of shape (n, c), n tuples or sets of label names, or n classes
+            Names and classes are anything hashable. Rows without labels are no error, except of classes.
+        sample_weight : array of shape (n,), optional
+            The weight of each example; those of weight 0 are left out.
+        validation : (X, y) or Dataset, optional
+            Examples to learn the blend of the default recipe on, which otherwise come from X; or to choose the depth
+            of a `SpectralTree` by. Labels that y lacks are left out.
         """
-        self._check_parameters()
-        X, Y = check_fit_input(X, Y)
-        random = check_random_state(self.random_state)
-        for name in ("recipe_", "filter_", "head_", "n_features_in_", "n_labels_"):  # of an earlier fit
+        for name in _LEARNED:  # of an earlier fit
             self.__dict__.pop(name, None)
-        self._fit_parts(X, Y, random)
-        self.n_features_in_, self.n_labels_ = int(X.shape[1]), int(Y.shape[1])
+        self._check_parameters()
+        X, y, names = self._opened(X, y)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = self._fitted_rows(X, y)
+        Y, classes, target_format = encode_targets(y)
+        if names is not None:
+            classes = np.fromiter(names, object, len(names))
+        check_consistent_length(X, Y)
+        weight = check_sample_weight(sample_weight, Y.shape[0])
+        held_out = self._held_out(validation, classes)
+        X, Y, weight = weighted_rows(X, Y, weight)
+        if not Y.nnz:
+            raise ValueError("no example has a label, so that there are no classes to learn; y holds none")
+        of_entry = None if weight is None else np.repeat(weight, np.diff(Y.indptr))
+        counts = np.bincount(Y.indices, weights=of_entry, minlength=Y.shape[1])
+        self._fit_parts(X, Y, weight, held_out, check_random_state(self.random_state))
+        self.classes_, self._target_format, self.class_prior_ = classes, target_format, counts / counts.sum()
+        self.n_labels_ = int(Y.shape[1])
         return self
 
-    def _fit_parts(self, X: Any, Y: sp.csr_array, random: np.random.RandomState) -> None:
+    def _fit_parts(
+        self, X: Any, Y: sp.csr_array, weight: Float64 | None, held_out: Any, random: np.random.RandomState
+    ) -> None:
         if self._uses_recipe():
             settings = replace(PRESETS[self.preset], unit_rows=self.normalize)
             seed = int(random.randint(2**31 - 1))
-            self.recipe_ = fit_default(
-                X, Y, preset=settings, objective=self.objective, n_jobs=self.n_jobs, random_state=seed
-            )
+            arguments: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": seed, "objective": self.objective}
+            with self._timed("recipe"):
+                self.recipe_ = fit_default(
+                    X, Y, preset=settings, sample_weight=weight, validation=held_out, **arguments
+                )
             return
-        X = self._rows(X)
-        filter, head = self._parts(X.shape[1], Y.shape[1])
-        self.filter_ = self._made(filter, random).fit(X, Y)
-        self.head_ = self._made(head, random).fit(X, Y, FilterRoutes(self.filter_, X))
+        filter, head = (self._made(part, random) for part in self._parts(X.shape[1], Y.shape[1]))
+        with self._timed("features"):
+            views = [fitted_view(name, getattr(self, name), X, Y) for name in ("filter_features", "head_features")]
+            self.filter_features_, self.head_features_ = views
+            for_filter, for_head = (unit_rows(seen(view, X), self.normalize) for view in views)
+        with self._timed("filter"):
+            self.filter_ = filter.fit(for_filter, Y, **self._filter_arguments(filter, weight, held_out))
+        with self._timed("head"):
+            more = {} if weight is None else {"sample_weight": weight}
+            self.head_ = head.fit(for_head, Y, FilterRoutes(self.filter_, for_filter), **more)
+
+    def _filter_arguments(self, filter: Filter, weight: Float64 | None, held_out: Any) -> dict[str, Any]:
+        """Return weights and validation as arguments of the filter's `fit`, which must take them if they are there."""
+        name = type(filter).__name__
+        found: dict[str, Any] = {}
+        if weight is not None:
+            if not has_fit_parameter(filter, "sample_weight"):
+                raise ValueError(f"{name} takes no sample_weight; leave it out, or choose another filter")
+            found["sample_weight"] = weight
+        if held_out is not None:
+            if not has_fit_parameter(filter, "validation"):
+                raise ValueError(f"{name} has nothing to choose by validation; leave it out, or choose SpectralTree")
+            X, Y = held_out
+            found["validation"] = unit_rows(seen(self.filter_features_, X), self.normalize), Y
+        return found
 
     def _check_parameters(self) -> None:
         for name, choices in (("preset", (*PRESETS, "paper")), ("objective", ("precision", "propensity"))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, (int, float, np.number)):
+            raise ValueError(f"threshold must be a number, got {self.threshold!r}")
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold must be above 0 and at most 1, got {self.threshold!r}")
+        check_whole("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0, 2**31 - 1)
+        if self.features is not None and not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            raise ValueError(f"features must be a transformer with fit and transform, got {self.features!r}")
         for name, kind in (("filter", Filter), ("head", Head)):
-            if not isinstance(getattr(self, name), (kind, type(None))):
-                raise ValueError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+            part = getattr(self, name)
+            if part is None:
+                continue
+            if not isinstance(part, kind):
+                raise ValueError(f"{name} must be a {kind.__name__} of labelprism.{name}s, got {part!r}")
+            try:
+                part._check_parameters()
+            except ValueError as error:  # the message begins with the name of the parameter
+                raise ValueError(f"{name}__{error}") from error
+        for name in ("filter_features", "head_features"):
+            check_view(name, getattr(self, name))
+            if getattr(self, name) is not None and self._uses_recipe():
+                raise ValueError(
+                    f"{name} needs a filter and a head of your own, as filter=SpectralTree(), head=LogisticHead(); "
+                    f"in the preset {self.preset!r} all parts see the same features"
+                )
 
     def _uses_recipe(self) -> bool:
         return self.filter is None and self.head is None and self.preset != "paper"
@@ -168,46 +291,85 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
                 part.set_params(**{name: value})
         return part
 
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Log, and with `verbose` print, how long a stage took."""
+        since = perf_counter()
+        yield
+        seconds = {stage: perf_counter() - since, **getattr(self.__dict__.get("recipe_"), "stage_seconds_", {})}
+        for name, value in seconds.items():
+            logger.info("%s: %.2f s", name, value)
+            if self.verbose:
+                print(f"{type(self).__name__}: {name} {value:.2f} s", file=sys.stderr)
+
+    # ------------------------------------------------------------------------------------------------------------ rows
+
+    def _opened(self, X: Any, y: Any) -> tuple[Any, Any, Any]:
+        if not isinstance(X, Dataset):
+            return X, y, None
+        if y is not None:
+            raise ValueError("a Dataset brings its own labels; leave y out")
+        rows = X.X if self.features is None else X.texts
+        if rows is None:
+            missing = "no matrix X, only texts; give features=TextFeatures()" if self.features is None else "no texts"
+            raise ValueError(f"the Dataset has {missing}")
+        return rows, X.Y, X.label_names
+
+    def _held_out(self, validation: Any, classes: Any) -> tuple[Any, sp.csr_array] | None:
+        """Return the rows and labels of `validation`."""
+        if validation is None:
+            return None
+        if isinstance(validation, Dataset):
+            validation = validation, None
+        if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+            raise ValueError("validation must be (X, y), or a Dataset")
+        X, y, names = self._opened(*validation)
+        X, Y = self._validated(self._transformed(X), reset=False), encode_known(y, classes, names)
+        if X.shape[0] != Y.shape[0] or not Y.nnz:
+            raise ValueError(
+                f"validation has {X.shape[0]} rows, labels of {Y.shape[0]} rows, and {Y.nnz} labels that y has too; "
+                "the rows must be the same, and some must have labels"
+            )
+        return X, Y
+
+    def _fitted_rows(self, X: Any, y: Any) -> Any:
+        """Return X as the model takes it, after fitting `features`, if there are any."""
+        if self.features is not None:
+            if isinstance(X, (str, bytes)):
+                raise ValueError("X is a single string; give a list of texts")
+            X = list(X) if isinstance(X, Iterator) else X  # it can be read only once
+            self.features_ = clone(self.features)
+            with self._timed("features"):
+                transformed = self.features_.fit(X).transform(X)
+            return self._validated(transformed, reset=True)
+        if isinstance(X, (list, tuple)) and X and isinstance(X[0], str):
+            raise ValueError("X is a list of texts; give features=TextFeatures(), which makes rows of them")
+        return self._validated(X, reset=True)
+
+    def _transformed(self, X: Any) -> Any:
+        return self.features_.transform(X) if "features_" in self.__dict__ else X
+
     def _rows(self, X: Any) -> Any:
-        return normalize(X) if self.normalize and X.shape[0] and X.shape[1] else X
+        check_is_fitted(self, "n_labels_")
+        if isinstance(X, Dataset):
+            X, _, _ = self._opened(X, None)
+        return self._validated(self._transformed(X), reset=False)
 
-    # ------------------------------------------------------------------------------------------------------------ use
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, which is refused by name
+            X = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C", ensure_min_samples=int(reset)
+            )
+        return as_csr(X) if is_sparse(X) else X
 
-    def predict_topk(self, X: Any, k: int = 5) -> tuple[Int32, Float32]:
-        """Return the k labels of the largest scores of every example, best first.
+    # ---------------------------------------------------------------------------------------------------------- models
 
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, d)
-        k : int, default=5
-            Rows with fewer candidates end in labels of -1 with scores of -inf.
-
-        Returns
-        -------
-        indices : int32 array of shape (n, k)
-        scores : float32 array of shape (n, k)
-        """
-        recipe = self.__dict__.get("recipe_")
-        if recipe is not None:  # first, and without further ado: single rows are a matter of microseconds
-            found: tuple[Int32, Float32] = recipe.predict_topk(X, k, self.n_jobs)
-            return found
-        check_is_fitted(self, "head_")
-        X = self._rows(as_features(X))
-        best: tuple[Int32, Float32] = self.head_.topk(X, self.filter_.route(X), k)
-        return best
-
-    def predict(self, X: Any) -> Int32:
-        """Return the label of the largest score of every example, -1 where there is no candidate.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, d)
-
-        Returns
-        -------
-        int32 array of shape (n,)
-        """
-        return self.predict_topk(X, 1)[0][:, 0]
+    def _model(self) -> Model:
+        check_is_fitted(self, "n_labels_")
+        if "recipe_" in self.__dict__:
+            return RecipeModel(self.recipe_, self.n_jobs)
+        views = self.filter_features_, self.head_features_
+        return Composition(self.filter_, self.head_, *views, self.normalize, self.n_jobs)
 
     def save(self, path: StrPath) -> None:
         """Write the model into a directory; one that is there is replaced in one step.
@@ -217,17 +379,7 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         path : path-like
         """
         check_is_fitted(self, "n_labels_")
-        shape = {"n_features": self.n_features_in_, "n_labels": self.n_labels_}
-        parameters: dict[str, Any] = {"preset": self.preset, "objective": self.objective, "normalize": self.normalize}
-        parameters["n_jobs"] = None if self.n_jobs is None else int(self.n_jobs)
-        meta: dict[str, Any] = {**shape, "parameters": parameters}
-        if hasattr(self, "recipe_"):
-            meta["recipe"] = self.recipe_.meta
-            save_arrays(path, meta, self.recipe_.arrays)
-            return
-        meta["filter"], arrays = packed(self.filter_, "filter")
-        meta["head"], more = packed(self.head_, "head")
-        save_arrays(path, meta, arrays | more)
+        save_arrays(path, *packed_model(self))
 
     @classmethod
     def load(cls, path: StrPath, verify: bool | None = None) -> PrismClassifier:
@@ -241,21 +393,6 @@ class PrismClassifier(BaseEstimator):  # type: ignore[misc]
         """
         meta, arrays = load_arrays(path, verify)
         try:
-            model = cls(**meta["parameters"])
-            _check_stored_threads(model.n_jobs)
-            model.n_features_in_, model.n_labels_ = int(meta["n_features"]), int(meta["n_labels"])
-            if "recipe" in meta:
-                model.recipe_ = DefaultRecipe(arrays, meta["recipe"])
-            else:
-                model.filter_ = unpacked(meta["filter"], arrays, "filter")
-                model.head_ = unpacked(meta["head"], arrays, "head")
-                model.head_.candidates_ = model.filter_.leaf_candidates_
+            return unpacked_model(cls, meta, arrays)
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
             raise ModelFormatError(f"the model is damaged: {error}", path) from error
-        return model
-
-
-def _check_stored_threads(n_jobs: Any) -> None:
-    """Refuse what `save` cannot have written, before a forged model starts a million threads."""
-    if n_jobs is not None and (type(n_jobs) is not int or n_jobs == 0 or abs(n_jobs) > _MOST_THREADS):
-        raise ValueError(f"n_jobs must be null or a whole number up to {_MOST_THREADS}, but not 0, got {n_jobs!r}")

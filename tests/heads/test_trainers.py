@@ -281,3 +281,29 @@ def test_parts_of_a_scorer_fit_each_other() -> None:
     np.testing.assert_array_equal(head.scores_dense(ones(1, 8), leaves), [17, 17])
     head.set_dense(ones(2, 16), False, 16)  # wider than the deviations
     np.testing.assert_array_equal(head.top_k_csr(*one, leaves, k)[1], [[2, 2]])
+
+
+@pytest.mark.parametrize(("kind", "task"), [case for case in CASES if case[0] != "embedded"])
+def test_a_trainer_begins_where_another_ended(kind: str, task: str) -> None:
+    problem = random_problem(0)
+    first, second = (Trained(kind, task, "logistic", problem) for _ in range(2))
+    rows = np.arange(problem.X.shape[0])
+    step = (0.3, 0.5, 2, 0.0)
+    for leaf in range(problem.table.shape[0]):
+        first.train(rows, [0, rows.size], [leaf], *step)
+    for name, start in (("weights", "start"), ("slot_weights", "start_slots")):
+        if hasattr(first.native, name):
+            weights = getattr(first.native, name)()
+            getattr(second.native, start)(*(weights if isinstance(weights, tuple) else (weights,)))
+    np.testing.assert_array_equal(first.parameters().labels, second.parameters().labels)
+    np.testing.assert_array_equal(first.parameters().slots, second.parameters().slots)
+    assert (first.parameters().labels != 0).any() or (first.parameters().slots != 0).any()
+
+
+@pytest.mark.parametrize("kind", ["table", "dense"])
+def test_too_many_weights_to_begin_with_are_refused(kind: str) -> None:
+    trained = Trained(kind, "bias", "softmax", random_problem(0))
+    weights = trained.native.weights()
+    for wrong in (np.vstack([weights, weights]), np.ascontiguousarray(weights[:, 1:])):
+        with pytest.raises(ValueError, match="to begin with"):
+            trained.native.start(wrong)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,21 @@ SMALLEST_PROBABILITY = 1e-12
 """Candidates that no example of a leaf has (orphans, head labels) count as this probable there."""
 
 
+class Step(NamedTuple):
+    """One node on the way of an example through a tree."""
+
+    node: int
+    margin: float
+    """w.x - b: right where it is above 0; 0 at the leaf, where the way ends."""
+    probability: float
+    """How probable it is that the example comes here."""
+
+
 class Filter(BaseEstimator):  # type: ignore[misc]
     """Base of the filters: maps examples to leaves, and leaves to candidate labels.
 
     A subclass sets, in `fit`, `n_features_in_` and `leaf_candidates_`, and overrides `route` and its kin if it has
-    more than one leaf.
+    more than one leaf. Messages of `_check_parameters` begin with the name of the parameter.
 
     Attributes
     ----------
@@ -100,10 +110,29 @@ class Filter(BaseEstimator):  # type: ignore[misc]
         check_whole("k", k, 1, getattr(self, "n_candidates", self.n_labels_))
         return take_rows(largest_entries(self.leaf_candidates_, k), leaves)
 
+    def paths(self, x: Any) -> list[list[Step]]:
+        """Return the way of one example through each tree, from the root to the leaf; none where there is no tree.
+
+        Parameters
+        ----------
+        x : sparse matrix or array of shape (1, d)
+        """
+        self._checked_row(x)
+        return []
+
     @property
     def n_labels_(self) -> int:
         """The number of labels."""
         return int(self.leaf_candidates_.shape[1])
+
+    def _check_parameters(self) -> None:
+        """Make sure that all parameters can be used."""
+
+    def _checked_row(self, x: Any) -> sp.csr_array | Float32:
+        x = self._checked(x)
+        if x.shape[0] != 1:
+            raise ValueError(f"expected one row, got {x.shape[0]}")
+        return x
 
     def _checked(self, X: Any) -> sp.csr_array | Float32:
         """Return X as the native core takes it, made sure to have the features of `fit`."""

@@ -11,8 +11,10 @@ from sklearn.utils import check_random_state
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
-from labelprism.filters.base import SMALLEST_PROBABILITY, Filter, check_fit_input
+from labelprism._weights import check_sample_weight, weighted_rows
+from labelprism.filters.base import SMALLEST_PROBABILITY, Filter, Step, check_fit_input
 from labelprism.filters.node import has_one_label
+from labelprism.filters.routing import probability_right
 
 _ALL_ROWS = 2**62
 
@@ -163,11 +165,12 @@ class SpectralForest(Filter):
         X : sparse matrix or array of shape (n, d)
             Rows should have similar norms.
         Y : sparse matrix or array of shape (n, c), or n label numbers
-        sample_weight : float32 array of shape (n,), optional
-            How much each row counts, above 0; only the ratios matter.
+        sample_weight : array of shape (n,), optional
+            How much each row counts; only the ratios matter, and rows of weight 0 are left out.
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
+        X, Y, sample_weight = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = csr_parts(Y)
         arguments: Any = (
@@ -336,6 +339,23 @@ class SpectralForest(Filter):
     def sample_route(self, X: Any, rng: np.random.Generator) -> Int32:
         """Return a random leaf of a random tree for every example; see `Filter.sample_route`."""
         return self._choose_leaf(self.leaf_probabilities(X), rng)
+
+    def paths(self, x: Any) -> list[list[Step]]:
+        """Return the most probable way of one example through each tree; see `Filter.paths`."""
+        row: Any = self._checked_row(x)
+        dense = row.toarray()[0] if is_sparse(row) else row[0]
+        return [self._path(dense, tree) for tree in range(self.n_trees)]
+
+    def _path(self, x: Float32, node: int) -> list[Step]:
+        way, probability = [], 1.0
+        while (child := int(self.children_[node])) >= 0:
+            router = slice(*self.routers_.indptr[node : node + 2])
+            product = self.routers_.data[router] @ x[self.routers_.indices[router]]
+            way.append(Step(node, float(product - self.bias_[node]), probability))
+            right = float(probability_right(product, self.bias_[node], self.noise_[node]))
+            node = child + (right > 0.5)
+            probability *= max(right, 1 - right)
+        return [*way, Step(node, 0.0, probability)]
 
     def _choose_leaf(self, table: sp.csr_array, rng: np.random.Generator | None) -> Int32:
         """Return the leaf of the largest probability in each row, or one drawn by the probabilities."""

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
-from labelprism.filters.base import Filter, candidate_table, check_fit_input, keep_entries, take_rows
+from labelprism._weights import check_sample_weight, weighted_rows
+from labelprism.filters.base import Filter, Step, candidate_table, check_fit_input, keep_entries, take_rows
 from labelprism.filters.diagnostics import TreeDiagnostics, diagnose
 from labelprism.filters.flat import most_frequent
 from labelprism.filters.growth import BestLeaves, Grower, GrownTree, GrowthSettings, Labels
@@ -140,7 +141,9 @@ class SpectralTree(Filter):
 
     # ------------------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, Y: Any, sample_weight: npt.ArrayLike | None = None) -> SpectralTree:
+    def fit(
+        self, X: Any, Y: Any, sample_weight: npt.ArrayLike | None = None, validation: tuple[Any, Any] | None = None
+    ) -> SpectralTree:
         """Grow the tree.
 
         Parameters
@@ -149,14 +152,18 @@ class SpectralTree(Filter):
             Rows should have similar norms; unit norms suit the noise of the paper.
         Y : sparse matrix or array of shape (n, c), or n label numbers
         sample_weight : array of shape (n,), optional
-            A positive weight for each example.
+            The weight of each example; those of weight 0 are left out.
+        validation : (X, Y), optional
+            Held-out examples, in place of the parameter `validation`.
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
-        weight = _checked_weight(sample_weight, Y.shape[0])
+        X, Y, given = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
+        weight = np.ones(Y.shape[0], np.float32) if given is None else given.astype(np.float32)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
-        X, Y, weight, held_out = self._hold_out(X, Y, weight, random)
+        wanted = self.validation if validation is None else validation
+        X, Y, weight, held_out = self._hold_out(X, Y, weight, wanted, random)
         n_threads = thread_count(self.n_jobs)
         features, labels = Features(X, n_threads), self._labels(Y, weight)
         monitor = None if held_out is None else Monitor(Features(held_out[0], n_threads), held_out[1])
@@ -224,24 +231,26 @@ class SpectralTree(Filter):
             split = keep_entries(Y, is_tail[Y.indices])
         return Labels(Y, split, head, frequency)
 
-    def _hold_out(self, X: Any, Y: sp.csr_array, weight: Float32, random: np.random.RandomState) -> tuple[Any, ...]:
+    def _hold_out(
+        self, X: Any, Y: sp.csr_array, weight: Float32, validation: Any, random: np.random.RandomState
+    ) -> tuple[Any, ...]:
         """Return the examples to learn from, and those held out, if any."""
-        if self.validation is None:
+        if validation is None:
             return X, Y, weight, None
-        if isinstance(self.validation, (tuple, list)) and len(self.validation) == 2:
-            X_valid, Y_valid = check_fit_input(*self.validation, Y.shape[1])
+        if isinstance(validation, (tuple, list)) and len(validation) == 2:
+            X_valid, Y_valid = check_fit_input(validation[0], validation[1], Y.shape[1])
             if X_valid.shape[1] != X.shape[1] or Y_valid.shape[1] != Y.shape[1]:
                 raise ValueError(
                     f"validation has {X_valid.shape[1]} features and {Y_valid.shape[1]} labels, "
                     f"but X and Y have {X.shape[1]} and {Y.shape[1]}"
                 )
             return X, Y, weight, _with_labels(X_valid, Y_valid)
-        if not _is_number(self.validation) or not 0 < self.validation < 1:
-            raise ValueError(f"validation must be (X, Y) or a share between 0 and 1, got {self.validation!r}")
+        if not _is_number(validation) or not 0 < validation < 1:
+            raise ValueError(f"validation must be (X, Y) or a share between 0 and 1, got {validation!r}")
         order = random.permutation(Y.shape[0])
-        n_held = max(1, round(self.validation * Y.shape[0]))
+        n_held = max(1, round(validation * Y.shape[0]))
         if n_held == Y.shape[0]:
-            raise ValueError(f"validation={self.validation} leaves none of the {n_held} examples to learn from")
+            raise ValueError(f"validation={validation} leaves none of the {n_held} examples to learn from")
         held, kept = np.sort(order[:n_held]), np.sort(order[n_held:])
         return X[kept], Y[kept], weight[kept], _with_labels(X[held], Y[held])
 
@@ -328,6 +337,21 @@ class SpectralTree(Filter):
         shape = (X.shape[0], self.leaf_nodes_.size)
         return sp.csr_array((values.astype(np.float32), (all_rows, leaves)), shape=shape)
 
+    def paths(self, x: Any) -> list[list[Step]]:
+        """Return the way of one example, decided by w.x > b at each node; see `Filter.paths`."""
+        features = Features(self._checked_row(x), 1)
+        row, node, probability = np.zeros(1, np.int32), 0, 1.0
+        way = []
+        while self.children_[node] >= 0:
+            at = np.array([node])
+            product = self._margins(features, row, at)
+            right = float(self._probability_right(product, at)[0])
+            margin = float(product[0]) - float(self.bias_[node])
+            way.append(Step(node, margin, probability))
+            probability *= right if margin > 0 else 1 - right
+            node = int(self.children_[node]) + (margin > 0)
+        return [[*way, Step(node, 0.0, probability)]]
+
     def diagnostics(self, X: Any, Y: Any, holdout: tuple[Any, Any] | None = None) -> TreeDiagnostics:
         """Measure the tree on its training examples and, if given, on others.
 
@@ -399,17 +423,6 @@ def _with_labels(X: Any, Y: sp.csr_array) -> tuple[Any, sp.csr_array]:
     if not Y.nnz:
         raise ValueError("no held-out example has a label, so that there is no recall to measure; hold out more")
     return X, Y
-
-
-def _checked_weight(sample_weight: npt.ArrayLike | None, n: int) -> Float32:
-    if sample_weight is None:
-        return np.ones(n, np.float32)
-    weight = np.ascontiguousarray(sample_weight, np.float32)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n},): one value per example")
-    if not ((weight > 0) & np.isfinite(weight)).all():
-        raise ValueError("sample_weight must hold positive and finite values")
-    return weight
 
 
 def _stacked(tree: GrownTree, n_features: int) -> sp.csr_array:

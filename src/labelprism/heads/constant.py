@@ -17,7 +17,9 @@ import scipy.sparse as sp
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, check_whole, csr_parts
 from labelprism._threads import thread_count
-from labelprism.heads.base import Head, Routes
+from labelprism.heads.base import Head, Probabilities, Routes, slots_of, softmax_by_row
+
+_ABSENT = float(np.log(1e-12))  # the score of a label that the leaf does not have
 
 
 class ConstantHead(Head):
@@ -29,22 +31,29 @@ class ConstantHead(Head):
     ----------
     n_jobs : int, optional
         Threads, as in scikit-learn. The result does not depend on it.
+
+    Attributes
+    ----------
+    labels_per_row_ : float
+        How many labels rows have on average, by which a share of all labels becomes a probability.
     """
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, Y: sp.csr_array, routes: Routes) -> ConstantHead:
+    def fit(self, X: Any, Y: sp.csr_array, routes: Routes, sample_weight: Any = None) -> ConstantHead:
         """Take the frequencies over from the leaves.
 
         Parameters
         ----------
         X : csr_array or float32 array of shape (n, d)
         Y : csr_array of shape (n, c)
-            Not looked at: the filter has counted the labels.
+            Only how many labels rows have is looked at: the filter has counted the labels.
         routes : Routes
+        sample_weight : array of shape (n,), optional
         """
         self._set_table(X, routes)
+        self.labels_per_row_ = float(np.average(np.diff(Y.indptr), weights=sample_weight))
         return self
 
     def topk(self, X: Any, leaves: Int32, k: int) -> tuple[Int32, Float32]:
@@ -62,3 +71,15 @@ class ConstantHead(Head):
     def _leaf_scores(self, X: Any, leaves: Int32, indptr: npt.NDArray[np.int64]) -> Float32:
         taken: Float32 = self.candidates_[leaves].data.astype(np.float32, copy=False)
         return taken
+
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
+        """Return the shares of the labels as probabilities; see `Head.probabilities`."""
+        if exclusive:
+            return softmax_by_row(scores)
+        labels_per_row = getattr(self, "labels_per_row_", 1.0)  # models of format 1 may lack it
+        return np.asarray(np.minimum(np.exp(scores.data) * labels_per_row, 1), np.float32)
+
+    def _candidate_scores(self, X: Any, leaves: Int32, candidates: sp.csr_array) -> Float32:
+        slots = slots_of(self.candidates_, leaves, candidates)
+        stored = np.append(self.candidates_.data, _ABSENT)  # at -1, for those that are absent
+        return np.asarray(stored[slots], np.float32)

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, check_whole, csr_parts, is_sparse
+from labelprism._arrays import Float32, Int32, csr_parts, is_sparse
 from labelprism._threads import thread_count
-from labelprism.heads.sgd import SGDHead, Visits
+from labelprism.heads.sgd import Question, SGDHead, Visits
 
 
 class LogisticHead(SGDHead):
@@ -114,28 +114,23 @@ class LogisticHead(SGDHead):
 
     # ------------------------------------------------------------------------------------------------------------ use
 
-    def _leaf_scores(self, X: Any, leaves: Int32, indptr: Any) -> Float32:
-        return np.asarray(self._scored(X, leaves, "scores"))
-
-    def topk(self, X: Any, leaves: Int32, k: int) -> tuple[Int32, Float32]:
-        """Return the k candidates of the largest scores of every example, best first; see `Head.topk`."""
-        check_whole("k", k, 1, np.iinfo(np.int32).max)
-        X = self._checked(X)
-        result: tuple[Int32, Float32] = self._scored(X, self._checked_leaves(leaves, X.shape[0]), "top_k", k)
-        return result
-
-    def _scored(self, X: Any, leaves: Int32, what: str, *more: int) -> Any:
+    def _scored(
+        self,
+        scorer: _core.LinearHead,
+        X: Any,
+        leaves: Int32,
+        places: Int32,
+        what: Question,
+        *more: int,
+    ) -> Any:
         rows = self._crossed(self._prepared(X), leaves)
         n_threads = thread_count(self.n_jobs)
         if is_sparse(rows):
-            return getattr(self._made_scorer(), f"{what}_csr")(*csr_parts(rows), leaves, *more, n_threads)
-        return getattr(self._made_scorer(), f"{what}_dense")(_padded(rows), leaves, *more, n_threads)
+            return getattr(scorer, f"{what}_csr")(*csr_parts(rows), places, *more, n_threads)
+        return getattr(scorer, f"{what}_dense")(_padded(rows), places, *more, n_threads)
 
-    def _made_scorer(self) -> _core.LinearHead:
-        """Return the native scorer, which checks the arrays once."""
-        if not hasattr(self, "_scorer"):
-            self._scorer = linear_scorer(self, _padded_width(self._width) if self._is_dense() else self._width)
-        return self._scorer
+    def _make_scorer(self, head: SGDHead) -> _core.LinearHead:
+        return linear_scorer(head, _padded_width(self._width) if self._is_dense() else self._width)
 
 
 def linear_scorer(head: SGDHead, width: int) -> _core.LinearHead:

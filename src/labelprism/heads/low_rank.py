@@ -12,7 +12,7 @@ from labelprism._arrays import Float32, Int32, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
 from labelprism.heads.logistic import linear_scorer
 from labelprism.heads.preparation import Preconditioner
-from labelprism.heads.sgd import SGDHead, Task, Visits
+from labelprism.heads.sgd import Question, SGDHead, Task, Visits
 
 
 class LowRankHead(SGDHead):
@@ -136,17 +136,16 @@ class LowRankHead(SGDHead):
             return _core.csr_times_block(*csr_parts(X), self.embedding_, n_threads)
         return _core.dense_times_block(np.ascontiguousarray(X), self.embedding_, n_threads)
 
-    def _leaf_scores(self, X: Any, leaves: Int32, indptr: Any) -> Float32:
-        return self._made_scorer().scores_dense(self.embed(X, leaves), leaves, thread_count(self.n_jobs))
+    def _scored(
+        self,
+        scorer: _core.LinearHead,
+        X: Any,
+        leaves: Int32,
+        places: Int32,
+        what: Question,
+        *more: int,
+    ) -> Any:
+        return getattr(scorer, f"{what}_dense")(self.embed(X, leaves), places, *more, thread_count(self.n_jobs))
 
-    def topk(self, X: Any, leaves: Int32, k: int) -> tuple[Int32, Float32]:
-        """Return the k candidates of the largest scores of every example, best first; see `Head.topk`."""
-        check_whole("k", k, 1, np.iinfo(np.int32).max)
-        X = self._checked(X)
-        leaves = self._checked_leaves(leaves, X.shape[0])
-        return self._made_scorer().top_k_dense(self.embed(X, leaves), leaves, k, thread_count(self.n_jobs))
-
-    def _made_scorer(self) -> _core.LinearHead:
-        if not hasattr(self, "_scorer"):
-            self._scorer = linear_scorer(self, self.embedding_.shape[1])
-        return self._scorer
+    def _make_scorer(self, head: SGDHead) -> _core.LinearHead:
+        return linear_scorer(head, self.embedding_.shape[1])

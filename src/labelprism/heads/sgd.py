@@ -16,20 +16,27 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, as_label_matrix, check_whole, is_sparse
 from labelprism._progress import ProgressBar
 from labelprism._threads import thread_count
+from labelprism._weights import Float64, check_sample_weight
 from labelprism.data.dataset import as_features
-from labelprism.heads.base import Head, Routes
+from labelprism.heads.base import Head, Probabilities, Routes, sigmoid, softmax_by_row
 from labelprism.heads.preparation import LARGEST_FULL, FeatureHash, Preconditioner, crossed, scale_of, scaled
+from labelprism.heads.sets import feature_contributions, head_of_sets
 
 Task = Literal["none", "bias", "weights", "hash", "low_rank", "group_sparse"]
+Question = Literal["scores", "top_k"]  # of the native scorer
 TASKS = ("none", "bias", "weights", "hash", "low_rank", "group_sparse")
 
 _ROWS_PER_CHUNK = (1 << 16, 1 << 21)  # at least, and at most
 _SMALLEST_PRIOR = 1e-5
 _LAST_STEP = 0.05  # of the first, with decay="auto"
-_LEARNED = ("candidates_", "coef_", "slot_coef_", "slot_bias_", "codes_", "embedding_", "_trainer", "_scorer", "_hash")
+_LEARNED = (
+    *("candidates_", "coef_", "slot_coef_", "slot_bias_", "label_bias_", "codes_", "embedding_"),
+    *("_absent_prior", "_trainer", "_scorer", "_hash"),
+)
 _CROSSED_FEATURES = 1 << 22  # where features are not hashed, crossed ones go into a table of this size at least
 
 logger = logging.getLogger("labelprism")
@@ -94,7 +101,7 @@ class SGDHead(Head):
 
     # ------------------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, Y: Any, routes: Routes) -> SGDHead:
+    def fit(self, X: Any, Y: Any, routes: Routes, sample_weight: Any = None) -> SGDHead:
         """Learn to score the candidates.
 
         Parameters
@@ -104,12 +111,17 @@ class SGDHead(Head):
             The labels; those that are not among the candidates of an example's leaf give no positive.
         routes : Routes
             The leaves of the examples, and the candidates of the leaves.
+        sample_weight : array of shape (n,), optional
+            How often an example comes up in a pass: on average its weight over the mean weight, so that a pass has
+            about n examples. That is gradient descent on the weighted loss.
         """
         self._check_parameters()
         self._forget()
         X, Y = as_features(X), as_label_matrix(Y)
         if (X.shape[0], routes.table.shape[1]) != Y.shape:
             raise ValueError(f"Y has shape {Y.shape}, expected {(X.shape[0], routes.table.shape[1])}")
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        weight = None if weight is None else weight / weight.mean()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1, size=4))
         self._seed = int(rng.integers(2**31))
         self.loss_ = _loss_for(Y) if self.loss == "auto" else self.loss
@@ -118,8 +130,8 @@ class SGDHead(Head):
             self._begin(X)
             rows = self._prepared(X)
             self._make_trainer(rng)
-            self._set_priors(Y, rng)
-            self._run(rows, Y, routes, rng)
+            self._set_priors(Y, weight, rng)
+            self._run(rows, Y, routes, weight, rng)
             self._finish()
         except BaseException:
             self._forget()  # or a head half trained would pass for a fitted one
@@ -207,17 +219,20 @@ class SGDHead(Head):
     def _crossed(self, rows: Any, leaves: Int32) -> Any:
         return crossed(rows, leaves, self._width, self._seed) if self.task == "hash" else rows
 
-    def _set_priors(self, Y: sp.csr_array, rng: np.random.Generator) -> None:
+    def _set_priors(self, Y: sp.csr_array, weight: Float64 | None, rng: np.random.Generator) -> None:
         """Begin with the frequencies of the labels, in the leaves where leaves have biases, else in all rows."""
         if self.task == "low_rank":  # with codes of zero the weights of codes would never move
             codes = rng.standard_normal(self.candidates_.shape[0] * self.n_codes)
             self._trainer.codes = codes.astype(np.float32)
-        labels_per_row = Y.nnz / max(Y.shape[0], 1)
+        of_entry = np.ones(Y.nnz) if weight is None else np.repeat(weight, np.diff(Y.indptr))
+        total = float(of_entry.sum())
+        labels_per_row = total / max(Y.shape[0], 1)
+        self._absent_prior = float(self._prior(np.zeros(1), labels_per_row)[0])
         if self._terms().slot_bias:
             share = np.exp(self.candidates_.data.astype(np.float64))
             self._trainer.slot_bias = self._prior(share, labels_per_row)
         else:
-            share = np.bincount(Y.indices, minlength=Y.shape[1]) / max(Y.nnz, 1)
+            share = np.bincount(Y.indices, weights=of_entry, minlength=Y.shape[1]) / max(total, 1e-30)
             self._trainer.label_bias = self._prior(share, labels_per_row)
 
     def _prior(self, share: npt.NDArray[np.float64], labels_per_row: float) -> Float32:
@@ -226,7 +241,9 @@ class SGDHead(Head):
         probability = np.clip(share * labels_per_row, _SMALLEST_PRIOR, 0.5)
         return np.asarray(np.log(probability / (1 - probability)), np.float32)
 
-    def _run(self, rows: Any, Y: sp.csr_array, routes: Routes, rng: np.random.Generator) -> None:
+    def _run(
+        self, rows: Any, Y: sp.csr_array, routes: Routes, weight: Float64 | None, rng: np.random.Generator
+    ) -> None:
         self.loss_path_: list[float] = []
         n = Y.shape[0]
         with ProgressBar(self.passes * n, "training the head", "rows") as bar:
@@ -234,7 +251,7 @@ class SGDHead(Head):
                 if number == 0 or self.routes == "sampled":
                     leaves = routes.sampled(rng) if self.routes == "sampled" else routes.decided()
                 rate, total = self.learning_rate * self._decay() ** number, 0.0
-                for visits in grouped(leaves, self.group_rows, rng):
+                for visits in grouped(leaves, self.group_rows, rng, _drawn(weight, rng)):
                     total += self._train(self._crossed(rows[visits.rows], leaves[visits.rows]), Y, visits, rate)
                     bar.advance(visits.rows.size)
                 if not np.isfinite(total):
@@ -274,6 +291,7 @@ class SGDHead(Head):
         """Keep what the trainer has learned, and let go of it."""
         terms = self._terms()
         self.slot_bias_ = self._slot_bias()
+        self.label_bias_: Float32 = np.array(self._trainer.label_bias, np.float32)
         if terms.n_codes:
             self.codes_ = self._trainer.codes.reshape(-1, terms.n_codes)
         shared, own = self._weights()
@@ -283,6 +301,51 @@ class SGDHead(Head):
         del self._trainer
 
     # ------------------------------------------------------------------------------------------------------------ use
+
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
+        """Return the probabilities that the loss is made for; see `Head.probabilities`."""
+        return softmax_by_row(scores) if exclusive or self.loss_ == "softmax" else sigmoid(scores.data)
+
+    def contributions(self, x: Any, leaf: int, label: int) -> tuple[Int32, Float32] | None:
+        """Return what each feature adds to the score of a label; see `Head.contributions`."""
+        return feature_contributions(self, self._checked(x), leaf, label)
+
+    def _candidate_scores(self, X: Any, leaves: Int32, candidates: sp.csr_array) -> Float32:
+        scorer = self._make_scorer(head_of_sets(self, leaves, candidates))
+        return np.asarray(self._scored(scorer, X, leaves, np.arange(leaves.size, dtype=np.int32), "scores"))
+
+    def _leaf_scores(self, X: Any, leaves: Int32, indptr: Any) -> Float32:
+        return np.asarray(self._scored(self._made_scorer(), X, leaves, leaves, "scores"))
+
+    def topk(self, X: Any, leaves: Int32, k: int) -> tuple[Int32, Float32]:
+        """Return the k candidates of the largest scores of every example, best first; see `Head.topk`."""
+        check_whole("k", k, 1, np.iinfo(np.int32).max)
+        X = self._checked(X)
+        leaves = self._checked_leaves(leaves, X.shape[0])
+        result: tuple[Int32, Float32] = self._scored(self._made_scorer(), X, leaves, leaves, "top_k", k)
+        return result
+
+    def _made_scorer(self) -> _core.LinearHead:
+        """Return the native scorer, which checks the arrays once."""
+        if not hasattr(self, "_scorer"):
+            self._scorer = self._make_scorer(self)
+        return self._scorer
+
+    def _make_scorer(self, head: SGDHead) -> _core.LinearHead:
+        """Return a native scorer of a head that has the same kind of weights."""
+        raise NotImplementedError
+
+    def _scored(
+        self,
+        scorer: _core.LinearHead,
+        X: Any,
+        leaves: Int32,
+        places: Int32,
+        what: Question,
+        *more: int,
+    ) -> Any:
+        """Return what a scorer says of rows; `places` are their leaves in the scorer."""
+        raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
@@ -296,7 +359,16 @@ def _loss_for(Y: sp.csr_array) -> Literal["softmax", "logistic"]:
     return "softmax" if (np.diff(Y.indptr) <= 1).all() else "logistic"
 
 
-def grouped(leaves: Int32, group_rows: int, rng: np.random.Generator) -> Iterator[Visits]:
+def _drawn(weight: Float64 | None, rng: np.random.Generator) -> Int64 | None:
+    """Return the rows of a pass, each as often as its weight says: the whole part of it, and once more by chance."""
+    if weight is None:
+        return None
+    whole = np.floor(weight)
+    times = whole.astype(np.int64) + (rng.random(weight.size) < weight - whole)
+    return np.repeat(np.arange(weight.size), times)
+
+
+def grouped(leaves: Int32, group_rows: int, rng: np.random.Generator, drawn: Int64 | None = None) -> Iterator[Visits]:
     """Shuffle the rows, and bring those of a leaf together within chunks.
 
     Parameters
@@ -307,8 +379,10 @@ def grouped(leaves: Int32, group_rows: int, rng: np.random.Generator) -> Iterato
         At most so many rows of a leaf follow each other; the groups come in random order, so that the weights of labels
         that are candidates in many leaves see them mixed.
     rng : numpy Generator
+    drawn : int64 array, optional
+        The rows that come up; each once when left out.
     """
-    order = rng.permutation(leaves.size)
+    order = rng.permutation(leaves.size if drawn is None else drawn)
     # So many rows at once that the groups of most leaves are full.
     wanted = (int(leaves.max()) + 1) * group_rows if leaves.size else 0
     rows_per_chunk = min(max(wanted, _ROWS_PER_CHUNK[0]), _ROWS_PER_CHUNK[1])

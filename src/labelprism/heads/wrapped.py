@@ -7,15 +7,17 @@ of the example.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from labelprism._arrays import Float32, Int32, Int64
-from labelprism.heads.base import Head, Routes
+from labelprism.heads.base import Head, Probabilities, Routes
 
 _SCORES_PER_BLOCK = 1 << 22  # scores of all labels that are held at once
 _LARGEST_SCORE = float(np.finfo(np.float32).max) / 4  # infinite scores become this; a quarter leaves room below it
@@ -55,7 +57,7 @@ class WrappedHead(Head):
         self.dense_labels = dense_labels
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, Y: sp.csr_array, routes: Routes) -> WrappedHead:
+    def fit(self, X: Any, Y: sp.csr_array, routes: Routes, sample_weight: Any = None) -> WrappedHead:
         """Fit a clone of the estimator.
 
         Parameters
@@ -64,9 +66,12 @@ class WrappedHead(Head):
         Y : csr_array of shape (n, c)
         routes : Routes
             Only its candidates are used.
+        sample_weight : array of shape (n,), optional
+            Given to the estimator, which must take it.
         """
-        if not hasattr(self.estimator, "fit"):
-            raise ValueError(f"estimator must be a scikit-learn classifier, got {self.estimator!r}")
+        self._check_parameters()
+        if sample_weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise ValueError(f"{type(self.estimator).__name__} takes no sample_weight; leave it out, or wrap another")
         if not Y.nnz:
             raise ValueError("no example has a label, so that there is nothing to learn")
         self._set_table(X, routes)
@@ -76,18 +81,23 @@ class WrappedHead(Head):
         self._one_label = bool(labels_per_row.max() == 1)
         if self._one_label:
             labelled = np.flatnonzero(labels_per_row)
-            self.estimator_.fit(X if labelled.size == X.shape[0] else X[labelled], Y.indices)
+            weight = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)[labelled]}
+            self.estimator_.fit(X if labelled.size == X.shape[0] else X[labelled], Y.indices, **weight)
         else:
-            self._fit_indicator(X, Y)
+            self._fit_indicator(X, Y, {} if sample_weight is None else {"sample_weight": sample_weight})
         self._check_fitted_estimator()
         return self
 
-    def _fit_indicator(self, X: Any, Y: sp.csr_array) -> None:
+    def _check_parameters(self) -> None:
+        if not hasattr(self.estimator, "fit"):
+            raise ValueError(f"estimator must be a scikit-learn classifier, got {self.estimator!r}")
+
+    def _fit_indicator(self, X: Any, Y: sp.csr_array, weight: dict[str, Any]) -> None:
         column_of = self._column_of_label(self.known_labels_)
         ones = np.ones(Y.nnz, np.int8)
         indicator = sp.csr_array((ones, column_of[Y.indices], Y.indptr), shape=(Y.shape[0], self.known_labels_.size))
         try:
-            self.estimator_.fit(X, indicator.toarray() if self.dense_labels else indicator)
+            self.estimator_.fit(X, indicator.toarray() if self.dense_labels else indicator, **weight)
         except (TypeError, ValueError) as error:
             other_way = "" if self.dense_labels else ", or set dense_labels=True if it takes dense matrices"
             raise ValueError(
@@ -105,7 +115,30 @@ class WrappedHead(Head):
         if not hasattr(self.estimator_, "classes_"):
             raise ValueError(f"{name} does not tell its labels in classes_; use a classifier")
 
+    def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
+        """Return the estimator's probabilities, or those by the logistic function of its decisions.
+
+        Decisions of classifiers other than logistic regression make rough probabilities; see `Head.probabilities`.
+        """
+        if hasattr(self.estimator_, "decision_function"):
+            return super().probabilities(scores, exclusive)
+        likely = np.clip(scores.data.astype(np.float64), 0, 1)
+        if exclusive:
+            likely += 1e-30  # candidates that are all impossible are equally so
+            row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
+            likely /= np.bincount(row, weights=likely, minlength=scores.shape[0])[row]
+        return np.asarray(likely)
+
     def _leaf_scores(self, X: Any, leaves: Int32, indptr: npt.NDArray[np.int64]) -> Float32:
+        table = self.candidates_
+        return self._masked_scores(X, indptr, lambda block: table[leaves[block]].indices)
+
+    def _candidate_scores(self, X: Any, leaves: Int32, candidates: sp.csr_array) -> Float32:
+        ends, labels = candidates.indptr, candidates.indices
+        return self._masked_scores(X, ends, lambda block: labels[ends[block.start] : ends[block.stop]])
+
+    def _masked_scores(self, X: Any, indptr: npt.NDArray[Any], labels_of: Callable[[slice], Any]) -> Float32:
+        """Return the scores of labels, given for blocks of rows: those of all rows may be too many to hold at once."""
         known = np.asarray(self.estimator_.classes_, np.int64) if self._one_label else self.known_labels_
         column_of = self._column_of_label(known)
         values = np.empty(indptr[-1], np.float32)
@@ -114,7 +147,7 @@ class WrappedHead(Head):
             block = slice(begin, min(begin + n_rows, X.shape[0]))
             scores = self._known_scores(X[block], known.size)
             lowest = scores.min(axis=1)
-            columns = column_of[self.candidates_[leaves[block]].indices]
+            columns = column_of[labels_of(block)]
             rows = np.repeat(np.arange(scores.shape[0]), np.diff(indptr[block.start : block.stop + 1]))
             unknown = (lowest - np.maximum(1, np.abs(lowest)))[rows]
             values[indptr[block.start] : indptr[block.stop]] = np.where(columns < 0, unknown, scores[rows, columns])
