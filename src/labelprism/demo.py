@@ -69,18 +69,15 @@ def main(as_json: bool = False) -> None:
     times: dict[str, float] = {}
     with timed(times, "read the data"):
         train, test = load_tate()
-    assert train.texts is not None
-    assert test.texts is not None
     if not as_json:
         print(
             f"Tate collection: {train.n_rows} artworks to learn from, {test.n_rows} to test, {train.n_labels} subjects"
         )
-    features = TextFeatures(n_bits=16, n_jobs=-1)
-    model = PrismClassifier(n_jobs=-1, random_state=0)
+    model = PrismClassifier(features=TextFeatures(n_jobs=-1), n_jobs=-1, random_state=0)
     with timed(times, "train"), interrupts.at_once():
-        model.fit(features.fit_transform(train.texts), train.Y)
+        model.fit(train)
     with timed(times, "predict"):
-        predicted, _ = model.predict_topk(features.transform(test.texts), N_RANKED)
+        predicted, _ = model.predict_topk(test, N_RANKED)
     scores = metrics.evaluate(test.Y, predicted, train.Y)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model")

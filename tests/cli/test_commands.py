@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelprism.cli import main, tune
+from labelprism.cli.settings import PARTS as KINDS
 from labelprism.data import load
 from labelprism.persistence import load_arrays
 
@@ -84,13 +85,14 @@ def test_train_with_parts_and_a_file_of_settings(
     assert "rows of numbers" in shown
 
 
-@pytest.mark.parametrize(
-    ("filter", "head"),
-    [("tree", "low-rank"), ("most-frequent", "logistic"), ("all", "logistic"), ("tree", "constant")],
-)
+PARTS = [(filter, "logistic") for filter in KINDS["filter"]] + [("tree", head) for head in KINDS["head"]]
+
+
+@pytest.mark.parametrize(("filter", "head"), PARTS)
 def test_every_part_can_be_trained_kept_and_used(corpus: Path, tmp_path: Path, filter: str, head: str) -> None:
     model = str(tmp_path / "model")
     settings = ["--filter", filter, "--head", head, *([] if head == "constant" else ["--set", "head__passes=1"])]
+    settings += ["--filter-features", "0:200", "--head-features", "100:"]
     assert main(["train", str(corpus / "train.tsv"), "--out", model, "-q", "--n-bits", "8", *settings]) == 0
     assert main(["predict", model, str(corpus / "test.tsv"), "--output", str(tmp_path / "out")]) == 0
     assert len((tmp_path / "out").read_text().splitlines()) == 40

@@ -172,6 +172,12 @@ def test_mistakes_have_their_codes(
     bad.write_text("a\tb\nno label here\n")
     assert "the following arguments are required" in said(capsys, 2, "predict")
     assert "invalid choice" in said(capsys, 2, "train", train, "--preset", "best")
+    assert "filter__max_depth must be" in said(
+        capsys, 2, "train", str(bad), "--out", str(tmp_path / "m"), "--filter", "tree", "--set", "filter__max_depth=-3"
+    )  # which comes before the data is read
+    assert "filter_features needs a filter" in said(
+        capsys, 2, "train", train, "--out", str(tmp_path / "m"), "--filter-features", "0:3"
+    )
     assert "train needs the data and --out" in said(capsys, 2, "train", train)
     assert "something is there that is no model" in said(capsys, 2, "train", train, "--out", str(tmp_path))
     assert "bad.tsv, line 2: one TAB" in said(capsys, 3, "train", str(bad), "--out", str(tmp_path / "m"))

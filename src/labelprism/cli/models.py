@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from labelprism._arrays import Float32, Int32, Int64
-from labelprism.cli._adapter import PrismClassifier
+from labelprism.cli import interrupts
 from labelprism.cli.settings import ESTIMATOR, PARTS, UsageError, as_slice, parameters_of, part_class
+from labelprism.data import Dataset
+from labelprism.estimator import PrismClassifier
 from labelprism.features import TextFeatures
+
+logger = logging.getLogger("labelprism")
+
+_SECONDS_BETWEEN_LINES = 30.0
 
 
 class Counts(NamedTuple):
@@ -45,7 +54,36 @@ def build(settings: Mapping[str, Any]) -> PrismClassifier:
             raise UsageError(f"{part}: {error}") from error
         if "n_jobs" in values[part].get_params(deep=False):
             values[part].set_params(n_jobs=settings.get("n_jobs"))
-    return PrismClassifier(**values)
+    model = PrismClassifier(**values)
+    try:
+        model._check_parameters()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return model
+
+
+def fit(model: PrismClassifier, dataset: Dataset) -> None:
+    """Train a model; Ctrl-C need not wait for it, and now and then a line says that it goes on.
+
+    Parameters
+    ----------
+    model : PrismClassifier
+    dataset : Dataset
+    """
+    logger.info("training on %s rows", f"{dataset.n_rows:,}")
+    done = threading.Event()
+    threading.Thread(target=_tell_until, args=(done,), daemon=True).start()
+    try:
+        with interrupts.at_once():
+            model.fit(dataset)
+    finally:
+        done.set()
+
+
+def _tell_until(done: threading.Event) -> None:
+    start = monotonic()
+    while not done.wait(_SECONDS_BETWEEN_LINES):
+        logger.info("training for %.0f seconds so far", monotonic() - start)
 
 
 def load(path: str, n_jobs: int | None = None) -> PrismClassifier:

@@ -46,7 +46,6 @@ ESTIMATOR = (
 PARTS: dict[str, dict[str, str]] = {
     "filter": {
         "tree": "labelprism.filters:SpectralTree",
-        "forest": "labelprism.filters:SpectralForest",
         "most-frequent": "labelprism.filters:MostFrequent",
         "all": "labelprism.filters:AllLabels",
     },
@@ -57,7 +56,10 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "features": {"text": "labelprism.features:TextFeatures"},
 }
-"""The parameters of `PrismClassifier` that are objects, by the names that the program has for them."""
+"""The parameters of `PrismClassifier` that are objects, by the names that the program has for them.
+
+Only those that a model directory can hold: `SpectralForest` is inside the presets "default" and "fast".
+"""
 
 PART_HELP = {
     "filter": "F, in place of the preset's",
@@ -268,7 +270,7 @@ def effective(settings: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     is_text : bool
         Whether the input is text, which needs features.
     """
-    from labelprism.cli._adapter import PrismClassifier
+    from labelprism import PrismClassifier
 
     result = {**_defaults(PrismClassifier), **_OWN_DEFAULTS}
     result = {name: value for name, value in result.items() if name in {setting.name for setting in ESTIMATOR}}

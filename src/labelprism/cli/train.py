@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from labelprism.cli import inputs, interrupts, measure, models
+from labelprism.cli import inputs, measure, models
 from labelprism.cli import settings as all_settings
 from labelprism.cli.settings import UsageError
 from labelprism.cli.tables import size, table
@@ -60,16 +60,14 @@ def train(settings: Mapping[str, Any], data: str, out: str, test: str | None) ->
     """Learn from a file, write the model, and return a report of it, fit for JSON."""
     seconds: dict[str, float] = {}
     options = inputs.reading_options(settings)
+    effective = all_settings.effective(settings, inputs.is_text(data))
+    model = models.build(effective)
     start = perf_counter()
     dataset = inputs.read_dataset(data, options)
     seconds["read"] = perf_counter() - start
-    effective = all_settings.effective(settings, dataset.X is None)
     seen, held_out = split(dataset, effective.get("validation"), options, effective.get("random_state"))
-    model = models.build(effective)
     start = perf_counter()
-    logger.info("training on %s rows", f"{seen.n_rows:,}")
-    with interrupts.at_once():
-        model.fit(seen)
+    models.fit(model, seen)
     seconds["train"] = perf_counter() - start
     start = perf_counter()
     model.save(out)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelprism.cli import inputs, interrupts, measure, models
+from labelprism.cli import inputs, measure, models
 from labelprism.cli import settings as all_settings
 from labelprism.cli.settings import UsageError
 from labelprism.cli.tables import percent, table
@@ -125,8 +125,7 @@ def _tried(
 ) -> Trial:
     start = perf_counter()
     model = models.build(all_settings.effective({**base, **choice}, seen.X is None))
-    with interrupts.at_once():
-        model.fit(seen)
+    models.fit(model, seen)
     seconds = perf_counter() - start
     truth = inputs.true_labels(held_out, models.label_names(model), path)
     rows = inputs.rows_of(held_out, models.takes_texts(model), int(model.n_features_in_), path)
