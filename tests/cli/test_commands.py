@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -140,6 +142,8 @@ def test_threshold_and_allowed_labels(capsys: pytest.CaptureFixture[str], text_m
     assert json.loads(line)["labels"] == []
     (line,) = output(capsys, "predict", text_model, texts, "--allow", allowed).splitlines()
     assert sorted(json.loads(line)["labels"]) == ["dog", "sea"]
+    (line,) = output(capsys, "predict", text_model, texts, "-k", "1000000000").splitlines()
+    assert len(json.loads(line)["labels"]) == 6
     allowed.write_text("nothing that is known\n")
     output(capsys, "predict", text_model, texts, "--allow", allowed, code=3)
 
@@ -166,6 +170,8 @@ def test_explanations_name_words(capsys: pytest.CaptureFixture[str], text_model:
     (why,) = json.loads(line)["why"]["labels"]
     assert why["label"] == "ship"
     assert {"boat", "sail", "mast", "harbour"} & {name for name, _ in why["features"]}
+    (line,) = output(capsys, "predict", text_model, texts, "--explain", "--threshold", "1e9").splitlines()
+    assert json.loads(line) == {"row": 1, "labels": [], "scores": [], "why": {"labels": []}}
     output(capsys, "predict", text_model, texts, "--explain", "--format", "tsv", code=2)
 
 
@@ -184,6 +190,29 @@ def test_numbering_must_be_said(
     output(capsys, "predict", matrix_model, tmp_path / "t.svm", code=3)
     found = output(capsys, "predict", matrix_model, tmp_path / "t.svm", "--no-zero-based")
     assert found == output(capsys, "predict", matrix_model, corpus / "test.txt")
+
+
+def test_labels_without_names(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
+    """XC text has numbers for labels; a file of allowed ones has them as text."""
+    model, allowed = tmp_path / "model", tmp_path / "allowed.txt"
+    output(capsys, "train", corpus / "test.txt", "--out", model)
+    allowed.write_text("2\n4\n")
+    lines = output(capsys, "predict", model, corpus / "test.txt", "--allow", allowed).splitlines()
+    assert {label for line in lines for label in json.loads(line)["labels"]} == {"2", "4"}
+    assert as_json(capsys, "evaluate", model, corpus / "test.txt")["metrics"]["P@1"]["value"] > 0.9
+    assert as_json(capsys, "evaluate", model, corpus / "X_tst.npz")["unknown_labels"] > 0  # these labels have names
+
+
+def test_a_pipe_can_be_read_once(corpus: Path, text_model: str, matrix_model: str, tmp_path: Path) -> None:
+    for model, name in ((text_model, "test.tsv"), (matrix_model, "test.txt")):
+        pipe = tmp_path / f"pipe-{name}"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=lambda p=pipe, n=name: p.write_bytes((corpus / n).read_bytes()))
+        writer.start()
+        assert main(["predict", model, str(pipe), "--output", str(tmp_path / "out")]) == 0
+        writer.join()
+        assert len((tmp_path / "out").read_text().splitlines()) == 40
+    assert main(["train", str(pipe), "--out", str(tmp_path / "m")]) == 2
 
 
 # ------------------------------------------------------------------------------------------------ evaluate and compare

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     if groups is not None:
         print(f"\nby the number of training examples of a label:\n{measure.groups_table(groups, k)}")
     if weights is None:
-        print("\n--train FILE, the training data, would tell of rare labels and of PSP")
+        print("\n--train FILE, the training data, would tell how rare labels fare (PSP)")
 
 
 def _predicted(arguments: argparse.Namespace) -> tuple[inputs.Truth, Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from labelprism.cli.models import Counts
 from labelprism.cli.settings import DATA, UsageError, parameters_of
 from labelprism.data import Dataset, load
 from labelprism.data.detect import detect_format
-from labelprism.data.files import STANDARD_INPUT
 from labelprism.errors import DataFormatError
 
 logger = logging.getLogger("labelprism")
@@ -43,9 +43,7 @@ def read_dataset(path: str, options: Mapping[str, Any]) -> Dataset:
     options : dict
         From `reading_options`; those that are for other formats are left out, with a warning.
     """
-    if path == "-" or path == str(STANDARD_INPUT):
-        raise UsageError("data with labels must be a file: its format is found by looking twice")
-    format = detect_format(path)
+    format = _format(path)
     for name in options:
         if name not in _OPTIONS[format]:
             logger.warning("--%s is not for %s, the format of %s", name.replace("_", "-"), format, path)
@@ -56,7 +54,13 @@ def read_dataset(path: str, options: Mapping[str, Any]) -> Dataset:
 
 def is_text(path: str) -> bool:
     """Tell whether a file has texts, not rows of numbers."""
-    return detect_format(path) in ("tsv", "jsonl")
+    return _format(path) in ("tsv", "jsonl")
+
+
+def _format(path: str) -> str:
+    if path == "-" or (Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()):
+        raise UsageError(f"{path}: data with labels must be a plain file, no pipe: it is looked at twice")
+    return detect_format(path)
 
 
 class Truth(NamedTuple):

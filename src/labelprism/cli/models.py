@@ -152,6 +152,8 @@ def probabilities(model: PrismClassifier, scores: Float32) -> Float32:
 
 def explanation(model: PrismClassifier, rows: Any, position: int, labels: list[int]) -> Any:
     """Return why labels were suggested for one of the rows, fit for JSON."""
+    if not labels:
+        return {"labels": []}
     row = [rows[position]] if isinstance(rows, list) else rows[position : position + 1]
     found = model.explain(row, len(labels))
     return {

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -31,18 +32,23 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, suggest and write, batch after batch."""
     if arguments.explain and arguments.format != "jsonl":
         raise UsageError("--explain needs --format jsonl: other formats have no place for reasons")
+    if arguments.explain and arguments.allow is not None:
+        raise UsageError("--explain does not go with --allow: the best labels of all are what is explained")
     model = models.load(arguments.model, arguments.n_jobs)
     if arguments.probabilities:
         models.check_probabilities(model)
     path: StrPath = STANDARD_INPUT if arguments.input == "-" else arguments.input
-    options = {} if arguments.allow is None else {"allowed": _allowed(arguments.allow, models.label_names(model))}
-    batches = _batches(model, path, arguments)
     names = models.label_names(model)
+    k = min(arguments.k, len(names))
+    options = {} if arguments.allow is None else {"allowed": _allowed(arguments.allow, names)}
+    batches = _batches(model, path, arguments)
+    if path == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
+        logger.info("reading from standard input, one row a line; Ctrl-D ends")
     n_done = 0
     with _output(arguments.output) as write, _Progress(path) as progress:
         write(suggestions.header(arguments.format))
         for rows in batches:
-            labels, scores = models.suggest(model, rows, arguments.k, **options)
+            labels, scores = models.suggest(model, rows, k, **options)
             if arguments.probabilities:
                 scores = models.probabilities(model, scores)
             texts = rows if isinstance(rows, list) else None
@@ -77,7 +83,7 @@ def _batches(model: Any, path: StrPath, arguments: argparse.Namespace) -> Iterat
         texts = stream_texts(path, arguments.input_format, options.get("text_key", "text"))
         return iter(lambda: list(islice(texts, _ROWS_PER_BATCH)), [])
     width = int(model.n_features_in_)
-    format = "sparse text" if path == STANDARD_INPUT else detect_format(path)
+    format = detect_format(path) if Path(path).is_file() else "sparse text"  # a pipe cannot be looked at twice
     if format == "npz":
         return stream_matrix(path, width, _ROWS_PER_BATCH)
     if format == "sparse text":
@@ -85,16 +91,17 @@ def _batches(model: Any, path: StrPath, arguments: argparse.Namespace) -> Iterat
     raise DataFormatError("the model takes rows of numbers, but here are texts", path)
 
 
-def _allowed(path: str, names: list[str]) -> list[str]:
+def _allowed(path: str, names: list[str]) -> Any:
+    """Return which of the labels are in a file, as booleans."""
     allowed = [line.strip() for _, line in text_lines(path) if line.strip()]
     unknown = set(allowed).difference(names)
     if unknown:
         first = next(name for name in allowed if name in unknown)
         logger.warning("--allow: %d of the labels are unknown to the model, as %r", len(unknown), first)
-    known = [name for name in dict.fromkeys(allowed) if name not in unknown]
-    if not known:
+    mask = np.isin(np.array(names, dtype=object), list(set(allowed)))
+    if not mask.any():
         raise DataFormatError("the model knows none of these labels; one a line is expected", path)
-    return known
+    return mask
 
 
 @contextmanager
@@ -134,15 +141,14 @@ class _Progress:
 
 def _line_count(path: StrPath) -> int | None:
     """Return the number of lines of a text file, for the time left; None where that cannot be known beforehand."""
-    if path == STANDARD_INPUT or detect_format_or_none(path) == "npz":
+    if not Path(path).is_file() or _is_matrix(path):
         return None
     with reading(path) as stream:
         return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
 
 
-def detect_format_or_none(path: StrPath) -> str | None:
-    """Return the format of a file; None for plain texts, which `detect_format` does not know."""
+def _is_matrix(path: StrPath) -> bool:
     try:
-        return detect_format(path)
-    except DataFormatError:
-        return None
+        return detect_format(path) == "npz"
+    except DataFormatError:  # plain texts, which have no format
+        return False

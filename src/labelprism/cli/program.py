@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import sys
@@ -22,6 +23,9 @@ OK, UNEXPECTED, USAGE, BAD_DATA, BAD_MODEL, BAD_FILE = range(6)
 def run() -> NoReturn:
     """Run the program of this process: the entry point of the console script."""
     interrupts.watch()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not where it is closed
+            stream.reconfigure(errors="backslashreplace")  # names of labels may be beyond the terminal's characters
     sys.exit(main())
 
 
