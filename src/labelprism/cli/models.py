@@ -161,7 +161,7 @@ def explanation(model: PrismClassifier, rows: Any, position: int, labels: list[i
         "labels": [
             {
                 "label": str(label.name),
-                "parts": {name: round(float(value), 4) for name, value in label.parts.items()},
+                "parts": {name: round(float(value), 4) + 0.0 for name, value in label.parts.items()},
                 "features": [
                     [share.name if share.name is not None else share.feature, round(share.value, 4)]
                     for share in label.features or ()

@@ -142,7 +142,7 @@ def _filling(path: Path, target_of: dict[Path, Path]) -> Iterator[io.BufferedWri
         os.fsync(file.fileno())
 
 
-def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
+def text_lines(path: StrPath, *, show_progress: bool = True) -> Iterator[tuple[int, str]]:
     r"""Yield the number, from 1, and the text of each line of a UTF-8 file, plain or compressed.
 
     A line ends at "\n" or "\r\n" and nowhere else: other characters that Unicode calls line breaks belong to the
@@ -152,6 +152,8 @@ def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
     ----------
     path : path-like
         The file.
+    show_progress : bool
+        Whether to show a bar; not where whoever takes the lines has one.
 
     Raises
     ------
@@ -160,13 +162,17 @@ def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with reading(path) as stream, ProgressBar(None, f"reading {os.fspath(path)}", "lines") as bar:
+        with reading(path) as stream, ExitStack() as bars:
+            bar = ProgressBar(None, f"reading {os.fspath(path)}", "lines") if show_progress else None
+            if bar is not None:
+                bars.enter_context(bar)
             for raw in stream:
                 number += 1
                 if number == 1:
                     raw = without_byte_order_mark(raw, path)
                 yield number, _decoded(raw, number, path)
-                bar.advance()
+                if bar is not None:
+                    bar.advance()
     except DataFormatError as error:
         if error.line is not None:
             raise

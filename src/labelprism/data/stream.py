@@ -36,7 +36,7 @@ def stream_texts(path: StrPath, format: TextFormat = "auto", text_key: str = "te
     text_key : str
         The key of the text in JSON lines. Blank lines of JSON lines are skipped; elsewhere they are empty texts.
     """
-    lines = text_lines(path)
+    lines = text_lines(path, show_progress=False)
     if format == "auto":
         begin = list(_up_to_the_first_with_text(lines))
         format = _text_format(begin[-1][1]) if begin else "text"
