@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
@@ -79,7 +79,7 @@ def _word_counts_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("model", [PrismClassifier(random_state=0), PrismClassifier(TREE, LogisticHead(passes=20))])
 def test_texts(model: PrismClassifier) -> None:
-    model = model.set_params(features=WordCounts(), random_state=0).fit(TEXTS, SUBJECTS)
+    model = clone(model).set_params(features=WordCounts(), random_state=0).fit(TEXTS, SUBJECTS)
     by_hand = PrismClassifier(model.filter, model.head, random_state=0)
     by_hand.fit(WordCounts().fit_transform(TEXTS), SUBJECTS)
     np.testing.assert_array_equal(
@@ -197,6 +197,24 @@ def test_names_of_features_come_back(tmp_path: Path) -> None:
     assert again.feature_names_in_.tolist() == list(frame.columns)
     with pytest.raises(ValueError, match="feature names"):
         again.predict(frame[frame.columns[::-1]])
+
+
+def test_models_that_do_not_tell_their_labels(tmp_path: Path) -> None:
+    """As those that were saved before labels had names."""
+    X, Y = planted(n=100)
+    model = PrismClassifier(random_state=0).fit(X, Y)
+    model.save(tmp_path / "model")
+    meta, arrays = load_arrays(tmp_path / "model")
+    for name in ("target", "classes", "filter_features", "head_features"):
+        del meta[name]
+    for name in ("threshold", "verbose"):
+        del meta["parameters"][name]
+    arrays = {name: np.array(array) for name, array in arrays.items() if name != "class_prior"}
+    save_arrays(tmp_path / "model", meta, arrays)
+    again = PrismClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_topk(X)[1], model.predict_topk(X)[1])
+    assert (again.predict(X) != model.predict(X)).nnz == 0
+    assert again.classes_.tolist() == list(range(24))
 
 
 @pytest.mark.usefixtures("_word_counts_can_be_stored")

@@ -38,7 +38,7 @@ class Model(Protocol):
         """Return the scores of any sets of labels."""
 
     def score_blocks(self, X: Any) -> Iterator[tuple[slice, sp.csr_array]]:
-        """Yield blocks of rows, with the scores of all their candidates."""
+        """Yield blocks of rows, with the scores of their candidates."""
 
     def probabilities(self, scores: sp.csr_array, exclusive: bool) -> Probabilities:
         """Return the probability of every stored entry; those of a row sum to 1 where labels are exclusive."""
@@ -137,9 +137,9 @@ class RecipeModel:
         return self.recipe.score_candidates(X, candidates, self.n_jobs)
 
     def score_blocks(self, X: Any) -> Iterator[tuple[slice, sp.csr_array]]:
-        """Yield the blended scores of the candidates, in blocks of rows."""
-        settings = self.recipe.settings
-        k = max(1, min(settings.forest_candidates + settings.centroid_candidates, self.recipe.n_labels_))
+        """Yield the blended scores of the best candidates, as many as the forest brings in, in blocks of rows."""
+        # With more than these the recipe would look for further candidates, and might find another best label.
+        k = max(1, min(self.recipe.settings.forest_candidates, self.recipe.n_labels_))
         for block in row_blocks(X.shape[0], k):
             yield block, ranked_to_csr(*self.recipe.predict_topk(X[block], k, self.n_jobs), self.recipe.n_labels_)
 

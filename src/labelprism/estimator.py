@@ -186,7 +186,7 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
         X, y, names = self._opened(X, y)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X = self._fitted_rows(X, y)
+        X = self._fitted_rows(X)
         Y, classes, target_format = encode_targets(y)
         if names is not None:
             classes = np.fromiter(names, object, len(names))
@@ -332,7 +332,7 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
             )
         return X, Y
 
-    def _fitted_rows(self, X: Any, y: Any) -> Any:
+    def _fitted_rows(self, X: Any) -> Any:
         """Return X as the model takes it, after fitting `features`, if there are any."""
         if self.features is not None:
             if isinstance(X, (str, bytes)):
