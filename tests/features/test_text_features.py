@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from labelprism import PrismClassifier
+from labelprism.errors import ModelFormatError
 from labelprism.features import HellingerMap, TextFeatures, TextHasher, Tfidf
 from labelprism.features import text_features as module
 
@@ -182,3 +186,34 @@ def test_forged_lengths_never_read_outside(lengths: list[int], size: int) -> Non
         return
     with pytest.raises(ValueError, match="damaged"):
         TextFeatures.from_arrays(meta, arrays)
+
+
+# ---------------------------------------------------------------------------------------------------------- in a model
+
+
+def test_a_model_keeps_them(tmp_path: Path) -> None:
+    texts = [f"{word} {other}" for word in ("ship", "dog", "oak") for other in "abcdefgh"]
+    labels = [word for word in ("ship", "dog", "oak") for _ in range(8)]
+    model = PrismClassifier(features=TextFeatures(n_bits=8, keep_names=True), random_state=0).fit(texts, labels)
+    model.save(tmp_path / "model")
+    again = PrismClassifier.load(tmp_path / "model")
+    assert again.predict(["a ship", "dog", "nothing of it"]).tolist()[:2] == ["ship", "dog"]
+    for mine, kept in zip(model.predict_topk(texts, 3), again.predict_topk(texts, 3), strict=True):
+        np.testing.assert_array_equal(mine, kept)
+    assert again.features_.get_params() == model.features_.get_params()
+    assert again.explain(["ship"], 1).labels[0].features[0].name == "ship"
+    again.features_.use_threads(2)
+    assert {hasher.n_jobs for hasher in again.features_.hashers_} == {again.features_.n_jobs} == {2}
+
+
+def test_a_model_with_forged_features_is_refused(tmp_path: Path) -> None:
+    model = PrismClassifier(features=TextFeatures(n_bits=8), random_state=0).fit(["a", "b"] * 5, ["x", "y"] * 5)
+    tmp_path = tmp_path / "model"
+    model.save(tmp_path)
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    for key, value in (("n_bits", 9), ("words", [1, 99]), ("weighting", None)):
+        forged = json.loads(json.dumps(meta))
+        forged["model"]["features"][key] = value
+        (tmp_path / "meta.json").write_text(json.dumps(forged))
+        with pytest.raises(ModelFormatError, match="damaged"):
+            PrismClassifier.load(tmp_path)
