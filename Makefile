@@ -21,7 +21,7 @@ test-oldest: $(VENV)-oldest/.installed
 	$(VENV)-oldest/bin/python -m pytest
 
 sanitize: $(VENV)-sanitize/.installed
-	tools/run_sanitized $(VENV)-sanitize/bin/python -m pytest tests/core tests/data/test_sparse_text.py tests/features/test_text_hasher.py tests/filters tests/heads tests/test_recipe.py
+	tools/run_sanitized $(VENV)-sanitize/bin/python -m pytest tests/core tests/data/test_sparse_text.py tests/features/test_text_hasher.py tests/filters tests/heads tests/test_recipe.py tests/test_recipe_update.py tests/test_forged_models.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

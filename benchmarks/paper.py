@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from paper_ablation import Curves, ablation_tables, draw, pareto_curves, pareto_tables
-from paper_data import Split, load_split, one_label_a_row, subsampled, unit_rows
+from paper_data import Split, load_split, of_frequent_labels, one_label_a_row, subsampled, unit_rows
 from paper_models import Settings, say, table
 from paper_purity import HEAD, PAPER, purity_rows
 from paper_tables import aloi_table, lshtc_tables, odp_table
@@ -53,7 +53,7 @@ def prepared(a: argparse.Namespace, source: str) -> Split:
     data = load_split(source)
     if a.command in ONE_LABEL or a.one_label:
         data = one_label_a_row(data)
-    data = unit_rows(subsampled(data, a.rows), a.hellinger)
+    data = unit_rows(subsampled(of_frequent_labels(data, a.labels), a.rows), a.hellinger)
     say(data)
     return data
 
@@ -67,6 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("command", choices=["aloi", "odp", "lshtc", "purity", "ablation", "pareto"])
     parser.add_argument("sources", nargs="*", metavar="SOURCE")
     parser.add_argument("--rows", type=int, help="take so many training rows, and at most as many test rows")
+    parser.add_argument("--labels", type=int, help="keep so many labels, the most frequent ones, and their rows")
     parser.add_argument("--passes", type=int, default=20, help="passes of H over the examples")
     parser.add_argument(
         "--baseline-passes",

@@ -151,6 +151,18 @@ def subsampled(split: Split, n_rows: int | None) -> Split:
     return replace(split, X=split.X[train], Y=split.Y[train], X_test=split.X_test[test], Y_test=split.Y_test[test])
 
 
+def of_frequent_labels(split: Split, n_labels: int | None) -> Split:
+    """Return the rows that have any of the labels that most training rows have, with these labels alone."""
+    if n_labels is None or n_labels >= split.Y.shape[1]:
+        return split
+    counts = np.bincount(split.Y.indices, minlength=split.Y.shape[1])
+    kept = np.sort(np.argsort(-counts, kind="stable")[:n_labels])
+    Y, Y_test = split.Y[:, kept], split.Y_test[:, kept]
+    rows, test_rows = (np.flatnonzero(np.diff(labels.indptr)) for labels in (Y, Y_test))
+    X, X_test = _rows(split.X, rows), _rows(split.X_test, test_rows)
+    return replace(split, X=X, Y=Y[rows], X_test=X_test, Y_test=Y_test[test_rows])
+
+
 def unit_rows(split: Split, hellinger: bool = False) -> Split:
     """Make the rows of sparse data unit, as the noise of the paper's trees wants them; dense data keep their norms.
 

@@ -131,6 +131,15 @@ def test_one_label_a_row(paper_data: ModuleType) -> None:
     assert split.X_test.shape[0] == split.Y_test.shape[0] == 1
 
 
+def test_of_frequent_labels(paper_data: ModuleType) -> None:
+    split = small_split(paper_data)
+    assert paper_data.of_frequent_labels(split, None) is paper_data.of_frequent_labels(split, 3) is split
+    fewer = paper_data.of_frequent_labels(split, 2)  # labels 2, of two rows, and 0, the first of the others
+    np.testing.assert_array_equal(fewer.Y.toarray(), [[0, 1], [1, 0], [0, 1]])
+    np.testing.assert_array_equal(fewer.X.toarray()[:, 0], [1, 7, 10])
+    np.testing.assert_array_equal(fewer.Y_test.toarray(), [[0, 1]])
+
+
 def test_subsampled(paper_data: ModuleType) -> None:
     split = small_split(paper_data)
     assert paper_data.subsampled(split, None) is split
