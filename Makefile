@@ -8,7 +8,7 @@ NO_PYTHON := the venv module of $(PYTHON) is missing; on Debian and Ubuntu: apt-
 .PHONY: demo test test-long test-oldest sanitize lint format bench bench-all bench-parts clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m labelprism.demo
+	$(BIN)/labelprism demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest

@@ -1,7 +1,9 @@
-"""`make demo`: what the library can do, on the embedded data set, in under a minute."""
+"""`labelprism demo` and `make demo`: what the library can do, on the embedded data set, in under a minute."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,11 +13,24 @@ from pathlib import Path
 import numpy as np
 
 from labelprism import PrismClassifier, metrics
-from labelprism.data import Dataset, load_tate
-from labelprism.features import TextHasher, Tfidf
+from labelprism.cli import interrupts
+from labelprism.data import Dataset, load_tate, write_jsonl
+from labelprism.features import TextFeatures
 
 N_RANKED = 10
 N_SHOWN = 3
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Show what the library can do, or write the data that it is shown on: the command `demo`."""
+    if arguments.write_data is None:
+        main(as_json=arguments.json)
+        return
+    folder = Path(arguments.write_data)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in zip(("train", "test"), load_tate(), strict=True):
+        write_jsonl(part, folder / f"{name}.jsonl")
+        print(f"{folder / name}.jsonl: {part.n_rows:,} works of the Tate with their subjects")
 
 
 def show_examples(test: Dataset, predicted: np.ndarray, seed: int = 3) -> None:
@@ -43,27 +58,36 @@ def timed(times: dict[str, float], name: str) -> Iterator[None]:
     times[name] = time.perf_counter() - start
 
 
-def main() -> None:
-    """Learn from the training artworks, suggest subjects for the others, and print how good they are."""
+def main(as_json: bool = False) -> None:
+    """Learn from the training artworks, suggest subjects for the others, and print how good they are.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether to print one JSON object, without examples.
+    """
     times: dict[str, float] = {}
     with timed(times, "read the data"):
         train, test = load_tate()
-    assert train.texts is not None
-    assert test.texts is not None
-    print(f"Tate collection: {train.n_rows} artworks to learn from, {test.n_rows} to test, {train.n_labels} subjects")
-    hasher, weights = TextHasher(n_bits=16, n_jobs=-1), Tfidf()
-    model = PrismClassifier(n_jobs=-1, random_state=0)
-    with timed(times, "train"):
-        model.fit(weights.fit_transform(hasher.fit_transform(train.texts)), train.Y)
+    if not as_json:
+        print(
+            f"Tate collection: {train.n_rows} artworks to learn from, {test.n_rows} to test, {train.n_labels} subjects"
+        )
+    model = PrismClassifier(features=TextFeatures(n_jobs=-1), n_jobs=-1, random_state=0)
+    with timed(times, "train"), interrupts.at_once():
+        model.fit(train)
     with timed(times, "predict"):
-        X = weights.transform(hasher.transform(test.texts))
-        predicted, _ = model.predict_topk(X, N_RANKED)
+        predicted, _ = model.predict_topk(test, N_RANKED)
     scores = metrics.evaluate(test.Y, predicted, train.Y)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model")
         model_bytes = sum(file.stat().st_size for file in Path(folder).rglob("*.npy"))
+    shown = {name: scores[name] for name in ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5")}
+    if as_json:
+        print(json.dumps({"seconds": times, "metrics": shown, "bytes": model_bytes}))
+        return
     rows = [(f"seconds to {name}", f"{seconds:.1f}") for name, seconds in times.items()]
-    rows += [(name, f"{100 * scores[name]:.1f}") for name in ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5")]
+    rows += [(name, f"{100 * score:.1f}") for name, score in shown.items()]
     rows.append(("model size, MB", f"{model_bytes / 1e6:.0f}"))
     print("\n".join(f"  {name:38}{value:>8}" for name, value in rows))
     show_examples(test, predicted)

@@ -33,6 +33,9 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 NUL_FOUND = "the line holds a NUL character: a UTF-8 text file is expected, not a binary or UTF-16 one"
 """What to say of a line of text that holds a NUL character."""
 
+STANDARD_INPUT = Path("/dev/stdin")
+"""The path of standard input. It is read by its number, because a socket cannot be opened by a name."""
+
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 """The endings of file names that `writing` compresses for."""
 
@@ -139,7 +142,7 @@ def _filling(path: Path, target_of: dict[Path, Path]) -> Iterator[io.BufferedWri
         os.fsync(file.fileno())
 
 
-def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
+def text_lines(path: StrPath, *, show_progress: bool = True) -> Iterator[tuple[int, str]]:
     r"""Yield the number, from 1, and the text of each line of a UTF-8 file, plain or compressed.
 
     A line ends at "\n" or "\r\n" and nowhere else: other characters that Unicode calls line breaks belong to the
@@ -149,6 +152,8 @@ def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
     ----------
     path : path-like
         The file.
+    show_progress : bool
+        Whether to show a bar; not where whoever takes the lines has one.
 
     Raises
     ------
@@ -157,13 +162,17 @@ def text_lines(path: StrPath) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with reading(path) as stream, ProgressBar(None, f"reading {os.fspath(path)}", "lines") as bar:
+        with reading(path) as stream, ExitStack() as bars:
+            bar = ProgressBar(None, f"reading {os.fspath(path)}", "lines") if show_progress else None
+            if bar is not None:
+                bars.enter_context(bar)
             for raw in stream:
                 number += 1
                 if number == 1:
                     raw = without_byte_order_mark(raw, path)
                 yield number, _decoded(raw, number, path)
-                bar.advance()
+                if bar is not None:
+                    bar.advance()
     except DataFormatError as error:
         if error.line is not None:
             raise
@@ -179,6 +188,8 @@ def _refuse_directory(path: Path) -> None:
 
 
 def _opened(path: Path, advance: Callable[[int], object] | None) -> io.BufferedReader:
+    if path == STANDARD_INPUT:
+        return io.BufferedReader(io.FileIO(0, closefd=False), _BUFFER_BYTES)
     return path.open("rb") if advance is None else io.BufferedReader(_Watched(path, advance), _BUFFER_BYTES)
 
 

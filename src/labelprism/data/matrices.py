@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy_format
 
-from labelprism._arrays import as_label_matrix, is_sparse
+from labelprism._arrays import Float32, as_label_matrix, is_sparse
 from labelprism.data.dataset import Dataset, as_features
 from labelprism.data.files import COMPRESSED_SUFFIXES, StrPath, reading, text_lines, writing_together
 from labelprism.errors import DataFormatError
@@ -59,14 +59,30 @@ def read_npz(path: StrPath, labels_path: StrPath | None = None) -> Dataset:
             message = f"the labels that belong to {path.name} are expected here; else give labels_path"
             raise FileNotFoundError(errno.ENOENT, message, str(labels_path))
     labels_path = Path(labels_path)
-    with _faults_told(path):
-        X = as_features(_read_matrix(path))
+    X = read_matrix(path)
     with _faults_told(labels_path):
         Y = as_label_matrix(_read_matrix(labels_path))
     if X.shape[0] != Y.shape[0]:
         message = f"Y has {Y.shape[0]} rows, but X has {X.shape[0]} in {path}; two files of one data set are expected"
         raise DataFormatError(message, labels_path)
     return Dataset(X=X, Y=Y, label_names=_read_names(path.with_name(LABEL_NAMES_FILE), Y.shape[1]))
+
+
+def read_matrix(path: StrPath) -> sp.csr_array | Float32:
+    """Read the matrix of one file, as `read_npz` does, without labels.
+
+    Parameters
+    ----------
+    path : path-like
+        A sparse matrix saved by `scipy.sparse.save_npz`, or a dense one saved by `numpy.save`, compressed or not.
+
+    Returns
+    -------
+    csr_array or float32 array of shape (n, d)
+    """
+    path = Path(path)
+    with _faults_told(path):
+        return as_features(_read_matrix(path))
 
 
 def write_npz(dataset: Dataset, path: StrPath, labels_path: StrPath | None = None) -> None:

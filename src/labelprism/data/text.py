@@ -297,6 +297,24 @@ def _parse_id(token: str) -> int:
     return int(token)
 
 
+def json_text(line: str, key: str) -> str:
+    """Return the text of a line of JSON, labels ignored.
+
+    Parameters
+    ----------
+    line : str
+    key : str
+        The key of the text.
+    """
+    try:
+        text = _json_text(_json_object(line), key)
+    except RecursionError:
+        message = "the JSON is nested too deeply to be read; one flat object is expected"
+        raise DataFormatError(message, token=line) from None
+    _refuse_surrogates([text])
+    return text
+
+
 def _json_object(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)

@@ -2,6 +2,7 @@
 
 from labelprism.features.kernel import RandomFourierFeatures
 from labelprism.features.text import TextHasher
+from labelprism.features.text_features import TextFeatures
 from labelprism.features.weighting import HellingerMap, Tfidf
 
-__all__ = ["HellingerMap", "RandomFourierFeatures", "TextHasher", "Tfidf"]
+__all__ = ["HellingerMap", "RandomFourierFeatures", "TextFeatures", "TextHasher", "Tfidf"]

@@ -14,6 +14,7 @@ Time and memory grow with the size of what is passed, plus c; a dense n x c arra
 the data leave undefined, such as the recall of rows that have no labels, is nan.
 """
 
+from labelprism.metrics.intervals import FrequencyGroup, MetricInterval, by_frequency, evaluate_intervals
 from labelprism.metrics.ranking import (
     BootstrapInterval,
     bootstrap_difference,
@@ -22,6 +23,7 @@ from labelprism.metrics.ranking import (
     f1_at_k,
     filter_recall,
     inverse_propensity,
+    inverse_propensity_of_counts,
     ndcg_at_k,
     precision_at_k,
     psndcg_at_k,
@@ -32,13 +34,18 @@ from labelprism.metrics.splits import balance, purity
 
 __all__ = [
     "BootstrapInterval",
+    "FrequencyGroup",
+    "MetricInterval",
     "balance",
     "bootstrap_difference",
+    "by_frequency",
     "coverage_at_k",
     "evaluate",
+    "evaluate_intervals",
     "f1_at_k",
     "filter_recall",
     "inverse_propensity",
+    "inverse_propensity_of_counts",
     "ndcg_at_k",
     "precision_at_k",
     "psndcg_at_k",

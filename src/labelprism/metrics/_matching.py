@@ -111,7 +111,7 @@ def row_parts(
     check_choice("metric", metric, tuple(KEYS))
     check_positive("k", k)
     Y = checked_truth(Y_true)
-    weights = _checked_weights(weights, Y.shape[1]) if metric in SCORED else None
+    weights = checked_weights(weights, Y.shape[1]) if metric in SCORED else None
     matches = match(Y, ranked_pairs(predicted, Y.shape, k, name))
     return ratio_parts(metric, matches, k, None if weights is None else gains_of(matches, weights))
 
@@ -228,7 +228,7 @@ def checked_truth(Y: Any, name: str = "Y_true") -> sp.csr_array:
     return matrix
 
 
-def _checked_weights(weights: npt.ArrayLike | None, c: int) -> Float64:
+def checked_weights(weights: npt.ArrayLike | None, c: int) -> Float64:
     if weights is None:
         raise ValueError("inverse_propensity is needed; compute it from the training labels by inverse_propensity(Y)")
     array = np.asarray(weights, dtype=np.float64)

@@ -110,15 +110,28 @@ def inverse_propensity(Y_train: Any, A: float = 0.55, B: float = 1.5) -> Float64
     -------
     float64 array of shape (c,)
     """
+    Y = as_label_matrix(Y_train, "Y_train")
+    return inverse_propensity_of_counts(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0], A, B)
+
+
+def inverse_propensity_of_counts(label_counts: Any, n_rows: int, A: float = 0.55, B: float = 1.5) -> Float64:
+    """Return what `inverse_propensity` does, of labels that have been counted already.
+
+    Parameters
+    ----------
+    label_counts : int array of shape (c,)
+        n_l, how many training rows have each label.
+    n_rows : int
+        n, the number of training rows.
+    A, B : float
+        As in `inverse_propensity`.
+    """
     if not (is_number(A) and is_number(B) and 0 <= A < np.inf and 0 < B < np.inf):
         raise ValueError(f"A must be at least 0 and B above 0, both finite numbers; got A={A!r}, B={B!r}")
-    Y = as_label_matrix(Y_train, "Y_train")
-    n, c = Y.shape
-    if n < 3:
-        raise ValueError(f"Y_train has {n} rows; the propensity model needs at least 3")
-    frequency = np.bincount(Y.indices, minlength=c)
-    C = (np.log(n) - 1.0) * (B + 1.0) ** A
-    weights: Float64 = 1.0 + C * (frequency + B) ** -A
+    if n_rows < 3:
+        raise ValueError(f"Y_train has {n_rows} rows; the propensity model needs at least 3")
+    C = (np.log(n_rows) - 1.0) * (B + 1.0) ** A
+    weights: Float64 = 1.0 + C * (np.asarray(label_counts) + B) ** -A
     return weights
 
 
