@@ -26,6 +26,7 @@ ASKED = ["a ship on the sea", "Houses, a bridge, and a crowd", ""]
 
 
 def keep(name: str, model: PrismClassifier, asked: object) -> None:
+    """Save a model, and what it says of some rows."""
     model.save(ROOT / name)
     labels, scores = model.predict_topk(asked, 3)
     rows = asked if isinstance(asked, list) else np.asarray(asked).tolist()
@@ -36,6 +37,7 @@ def keep(name: str, model: PrismClassifier, asked: object) -> None:
 
 
 def main() -> None:
+    """Make all models of the present format."""
     ROOT.mkdir(parents=True)
     texts = PrismClassifier(features=TextFeatures(7, keep_names=True), random_state=0).fit(TEXTS, SUBJECTS)
     keep("texts", texts, ASKED)
