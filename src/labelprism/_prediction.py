@@ -122,8 +122,8 @@ class Predictions:
                 scores = model.score_candidates(X[block], _united(scores, asked))
             found = model.probabilities(scores, self._target_format.is_exclusive)
             table = sp.csr_array((found, scores.indices, scores.indptr), shape=scores.shape)
-            rows = np.repeat(np.arange(asked.shape[0]), k).reshape(asked.shape)
-            likely[block] = np.where(asked >= 0, np.asarray(table[rows, np.maximum(asked, 0)]), 0)
+            rows, places = np.nonzero(asked >= 0)
+            likely[block][rows, places] = np.asarray(table[rows, asked[rows, places]])
         return labels, likely
 
     # ------------------------------------------------------------------------------------------------------------ F, H
