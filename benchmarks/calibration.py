@@ -2,7 +2,7 @@
 
     python benchmarks/calibration.py FOLDER ...
 
-A FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Nothing of the test rows is used before they are predicted.
+A FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Test rows are used for nothing but this.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def main() -> None:
         is_true[rows, places] = np.asarray(Y_test[rows, labels[rows, places]]) > 0
         errors = [expected_calibration_error(is_true[:, :k], likely[:, :k]) for k in (1, 5, 50)]
         first = f"{likely[:, 0].mean():.3f}, {is_true[:, 0].mean():.3f}"
-        print(
-            f"| {folder.split('/')[-1]} | {errors[0]:.3f} | {first} | {errors[1]:.3f} | {errors[2]:.3f} |", flush=True
-        )
+        name = folder.rstrip("/").split("/")[-1]
+        print(f"| {name} | {errors[0]:.3f} | {first} | {errors[1]:.3f} | {errors[2]:.3f} |", flush=True)
 
 
 if __name__ == "__main__":
