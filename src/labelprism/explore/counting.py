@@ -92,14 +92,20 @@ def count_labels(
     counter = _Counter(nodes, leaves, n_top, budget)
     counter.run()
     held = nodes.summed(np.asarray(leaves.held.sum(axis=1)).ravel())
-    shares = [
+    tail_share, head_share = (
         _ratio(nodes.summed(leaves.held @ group.astype(np.float64)), held) for group in (is_tail, is_head)
-    ]
-    total = leaves.mass if n_seen is None else n_seen
+    )
     return NodeLabels(
-        counter.top, counter.top_count, counter.grown, counter.lift, counter.n_labels, counter.purity, *shares,
-        counter.recall_by_depth(total),
-    )  # fmt: skip
+        top=counter.top,
+        top_count=counter.top_count,
+        grown=counter.grown,
+        lift=counter.lift,
+        n_labels=counter.n_labels,
+        purity=counter.purity,
+        tail_share=tail_share,
+        head_share=head_share,
+        recall_by_depth=counter.recall_by_depth(leaves.mass if n_seen is None else n_seen),
+    )
 
 
 class _Counter:
@@ -184,7 +190,8 @@ class _Counter:
             at_leaves += np.bincount(nodes.tree[level[is_leaf]], self.found[level[is_leaf]], nodes.n_trees)
             inner = level[~is_leaf]
             recall[:, depth] = at_leaves + np.bincount(nodes.tree[inner], self.found[inner], nodes.n_trees)
-        return np.minimum(_ratio(recall, np.repeat(total[:, None], recall.shape[1], axis=1)), 1.0)
+        shares = _ratio(recall, np.repeat(total[:, None], recall.shape[1], axis=1))
+        return np.minimum(shares, 1.0)
 
 
 def _joined(counts: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
@@ -224,4 +231,5 @@ def _as_float32(table: sp.csr_array) -> sp.csr_array:
 
 def _ratio(part: Float64, whole: Float64) -> Float64:
     """Return quotients, nan where the divisor is 0."""
-    return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.asarray(whole) > 0)
+    quotient: Float64 = np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.asarray(whole) > 0)
+    return quotient

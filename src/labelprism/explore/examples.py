@@ -108,7 +108,7 @@ class Reached(NamedTuple):
 def filter_of(model: PrismClassifier) -> Filter:
     """Return the filter of a fitted classifier."""
     parts = model._model()
-    return parts.recipe.forest_ if isinstance(parts, RecipeModel) else parts.filter  # type: ignore[attr-defined, no-any-return]
+    return parts.recipe.forest_ if isinstance(parts, RecipeModel) else parts.filter  # type: ignore[attr-defined]
 
 
 def reached_leaves(model: PrismClassifier, examples: Examples) -> Reached:
@@ -177,7 +177,9 @@ def _probabilities(filter: Filter, X: Any, tree_of_leaf: Int64) -> sp.csr_array:
 # ------------------------------------------------------------------------------------------------------------ explained
 
 
-def explained(model: PrismClassifier, x: Any, *, labels: Iterable[Any] = (), title: str | None = None) -> dict[str, Any]:
+def explained(
+    model: PrismClassifier, x: Any, *, labels: Iterable[Any] = (), title: str | None = None
+) -> dict[str, Any]:
     """Return why one example gets its labels, fit for JSON: what the page shows, and what a server answers it.
 
     Parameters
@@ -194,9 +196,10 @@ def explained(model: PrismClassifier, x: Any, *, labels: Iterable[Any] = (), tit
     Returns
     -------
     dict
-        "title"; "true", true labels as [name, place among the candidates, or None]; "paths", for each tree a list of [node, margin, probability to come
-        there]; "candidates", the likeliest as [name, F's probability], of "n_candidates"; "labels", the best as dicts
-        of "name", "score", "parts", "filter" (F's probability) and "features" ([name, share of the head's score]).
+        "title"; "true", true labels as [name, place among the candidates, or None]; "paths", for each tree a list of
+        [node, margin, probability to come there]; "candidates", the likeliest as [name, F's probability], of
+        "n_candidates"; "labels", the best as dicts of "name", "score", "parts", "filter" (F's probability) and
+        "features" ([name, share of the head's score]).
     """
     found = model.explain(x, 5, n_features=8)
     place = {str(one.name): number for number, one in enumerate(found.candidates, 1)}
@@ -216,7 +219,9 @@ def explained(model: PrismClassifier, x: Any, *, labels: Iterable[Any] = (), tit
                 "score": _short(label.score),
                 "parts": {name: _short(value) for name, value in label.parts.items()},
                 "filter": _short(np.exp(label.log_probability)),
-                "features": [[_feature_title(one.name, one.feature), _short(one.value)] for one in label.features or ()],
+                "features": [
+                    [_feature_title(one.name, one.feature), _short(one.value)] for one in label.features or ()
+                ],
             }
             for label in found.labels
         ],

@@ -129,7 +129,7 @@ def _plotly() -> str:
 
 def _packed(text: str) -> str:
     """Return text so that it can stand in a page whatever is in it; the page unpacks it."""
-    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)).decode()
 
 
 def _sha256(script: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ def payload(view: TreeView, examples: Sequence[dict[str, Any]], detail: Detail) 
     }
 
 
-# ---------------------------------------------------------------------------------------------------------- what is kept
+# --------------------------------------------------------------------------------------------------------- what is kept
 
 
 def kept_nodes(view: TreeView, most: int, wanted: Iterable[int] = ()) -> Int64:
@@ -131,7 +132,7 @@ def _ends(view: TreeView, kept: Int64) -> tuple[Bool, Int64]:
     return is_end, place[view.nodes.leaf_nodes]
 
 
-# ------------------------------------------------------------------------------------------------------------- the parts
+# ------------------------------------------------------------------------------------------------------------ the parts
 
 
 def _nodes(view: TreeView, kept: Int64, place_of_label: Int64) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _places(view: TreeView, kept: Int64, labels: Int64, most: int) -> dict[str, 
     return {
         "count": np.bincount(label[shown], minlength=labels.size).tolist(),
         "node": held.indices[shown].tolist(),
-        "percent": np.rint(percent[shown]).astype(int).tolist(),
+        "percent": _numbers(percent[shown], 2),
         "all": bool(shown.all()),
     }
 
@@ -223,7 +224,7 @@ def _whole(view: TreeView) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------------------------------------------- numbers
+# -------------------------------------------------------------------------------------------------------------- numbers
 
 
 def _lists(values: Any, there: Bool) -> list[list[Any]]:
@@ -234,7 +235,7 @@ def _lists(values: Any, there: Bool) -> list[list[Any]]:
 
 
 def _thousandths(values: Float64) -> list[int | None]:
-    return [None if value != value else round(1000 * value) for value in values.tolist()]
+    return [None if math.isnan(value) else round(1000 * value) for value in values.tolist()]
 
 
 def _numbers(values: Any, digits: int = 4) -> list[int | float]:

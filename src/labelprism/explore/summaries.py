@@ -65,12 +65,13 @@ def levels_of(view: TreeView) -> list[Levels]:
         n_levels = int(depth.max()) + 1
         is_leaf = nodes.children[own] < 0
         total = max(float(mass[is_leaf].sum()), 1e-300)
-        means = [_mean_by(depth, values[own], mass, n_levels) for values in (view.labels.purity, view.balance)]
+        purity, balance = (_mean_by(depth, v[own], mass, n_levels) for v in (view.labels.purity, view.balance))
         found.append(
             Levels(
                 np.bincount(depth, minlength=n_levels),
                 np.bincount(depth[is_leaf], mass[is_leaf], n_levels) / total,
-                *means,
+                purity,
+                balance,
                 view.labels.recall_by_depth[tree, :n_levels],
             )
         )
@@ -81,7 +82,8 @@ def _mean_by(group: Int64, values: Float64, weight: Float64, n_groups: int) -> F
     known = ~np.isnan(values) & (weight > 0)
     weights = np.bincount(group[known], weight[known], n_groups)
     sums = np.bincount(group[known], (weight * values)[known], n_groups)
-    return np.divide(sums, weights, out=np.full(n_groups, np.nan), where=weights > 0)
+    means: Float64 = np.divide(sums, weights, out=np.full(n_groups, np.nan), where=weights > 0)
+    return means
 
 
 def candidates_of_leaves(view: TreeView) -> list[Histogram]:

@@ -123,7 +123,7 @@ class TreeView:
         if self.nodes.parent[node] < 0:
             return f"tree {self.nodes.tree[node] + 1}"
         labels = self.labels.grown[node] if self.labels.grown[node, 0] >= 0 else self.labels.top[node]
-        return ", ".join(self.names(labels[:n])) or f"node {node}"
+        return " · ".join(self.names(labels[:n])) or f"node {node}"
 
 
 def tree_view(
@@ -225,7 +225,7 @@ def _recall(nodes: Nodes, leaves: LeafCounts, n_seen: Float64 | None) -> Float64
         found, total = leaves.seen.multiply(leaves.candidates).sum(axis=1), n_seen
     found, total = nodes.summed(np.asarray(found).ravel()), nodes.summed(total)
     share = np.divide(found, total, out=np.full(total.size, np.nan), where=total > 0)
-    return np.minimum(share, 1.0)  # shares of leaves are rounded
+    return np.asarray(np.minimum(share, 1.0), np.float64)  # shares of leaves are rounded
 
 
 def _routers(model: PrismClassifier, filter: Filter) -> Routers:

@@ -67,7 +67,7 @@ function turns(node) {
 function titleOf(node, n = 2) {
   if (D.nodes.parent[node] < 0) return D.totals.trees > 1 ? `tree ${treeOf[node] + 1}` : "root";
   const labels = D.nodes.grown[node].length ? D.nodes.grown[node] : D.nodes.top[node];
-  return labels.length ? labels.slice(0, n).map(labelName).join(", ") : `node ${D.nodes.id[node]}`;
+  return labels.length ? labels.slice(0, n).map(labelName).join(" \u00b7 ") : `node ${D.nodes.id[node]}`;
 }
 
 const nodeOfId = (id) => {

@@ -86,10 +86,10 @@ function light(label) {
   const places = placesOf(label).sort((a, b) => b[1] - a[1]).slice(0, 5);
   at("lit").replaceChildren(
     make("p", {}, make("b", {}, labelName(label)), `: ${count(D.labels.counts[label])} training examples; ${whole.format(state.lit.share.size)} of the nodes shown here hold it.`),
-    places.length ? make("p", {}, "Most of it, in percent of the tree, is in:") : make("p", {}, "No leaf has it as a candidate."),
+    places.length ? make("p", {}, "Where most of it is, in percent of its examples in that tree:") : make("p", {}, "No leaf has it as a candidate."),
     make("ul", {}, ...places.map(([node, value]) => make("li", {},
       make("button", { type: "button", class: "link", onclick: () => select(node) }, titleOf(node, 3)),
-      ` (tree ${treeOf[node] + 1}, depth ${depthOf[node]}): ${value < 1 ? "under 1" : value}% of it`))),
+      ` (tree ${treeOf[node] + 1}, depth ${depthOf[node]}): ${percent(value, 100)}`))),
   );
   tell(`${labelName(label)}: held by ${state.lit.share.size} nodes`);
   openTab("tree");

@@ -1,30 +1,46 @@
 // The picture of the tree: only what is large enough to be seen is given to plotly.
 
-const LEVELS_SHOWN = 6;
 const MOST_SECTORS = 900;
+const LETTER = 7.5; // pixels, about
+const LINE = 17;
 const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
 const ranges = {};
 
+// How many levels below its root the picture has: in an icicle each must be wide enough for a few words.
+function levelsShown() {
+  if (state.shape === "treemap") return 4;
+  return Math.min(7, Math.max(3, Math.floor(at("plot").clientWidth / 115) - 1));
+}
+
 // The nodes from `root` down that are at least some pixels high.
 function visible(root) {
+  const levels = levelsShown();
   const { mass } = D.nodes;
   const smallest = mass[root] / 300;
   const found = [root];
   for (let place = 0; place < found.length && found.length < MOST_SECTORS; place += 1) {
     const node = found[place];
-    if (kids[node] && depthOf[node] - depthOf[root] < LEVELS_SHOWN && mass[node] > smallest) found.push(...kids[node]);
+    if (kids[node] && depthOf[node] - depthOf[root] < levels && mass[node] > smallest) found.push(...kids[node]);
   }
   return found;
 }
 
-// The range of colours is that of all nodes, but for the outermost twentieths.
+// The range of colours is that of all nodes by their mass, but for the outermost twentieths.
 function rangeOf(measure) {
   if (!ranges[measure]) {
-    const values = D.nodes[measure].filter((value) => value !== null).sort((a, b) => a - b);
-    if (!values.length) return [0, 1000];
-    const low = Math.floor(values[Math.floor(values.length * 0.05)] / 50) * 50;
-    const high = Math.ceil(values[Math.floor((values.length - 1) * 0.95)] / 50) * 50;
-    ranges[measure] = low < high ? [low, high] : [Math.max(0, high - 50), Math.max(50, high)];
+    const known = D.nodes[measure].flatMap((value, node) => (value === null ? [] : [[value, D.nodes.mass[node]]])).sort((a, b) => a[0] - b[0]);
+    if (!known.length) return [0, 1000];
+    const total = known.reduce((sum, [, mass]) => sum + mass, 0);
+    let sum = 0;
+    let low = null;
+    let high = known[known.length - 1][0];
+    for (const [value, mass] of known) {
+      sum += mass;
+      if (low === null && sum >= 0.05 * total) low = value;
+      if (sum >= 0.95 * total) { high = value; break; }
+    }
+    const range = [Math.floor(low / 50) * 50, Math.ceil(high / 50) * 50];
+    ranges[measure] = range[0] < range[1] ? range : [Math.max(0, range[1] - 50), Math.max(50, range[1])];
   }
   return ranges[measure];
 }
@@ -52,10 +68,40 @@ function sectorText(node) {
   const { lit, measure } = state;
   if (lit && lit.share.has(node)) {
     const known = lit.share.get(node);
-    return `\u25cf ${known === null ? "here" : `${known}% of it`}`;
+    return `\u25cf ${known === null ? "here" : `${percent(known, 100)} of it`}`;
   }
   const value = D.nodes[measure][node];
   return value === null ? `leaf, ${D.nodes.labels[node]} labels` : `${measure} ${share(value)}`;
+}
+
+// Lines of at most so many letters; what does not fit is cut.
+function wrapped(text, letters, lines) {
+  const found = [""];
+  for (const word of text.split(/\s+/)) {
+    const last = found[found.length - 1];
+    if (!last) found[found.length - 1] = word;
+    else if (last.length + word.length < letters) found[found.length - 1] = `${last} ${word}`;
+    else found.push(word);
+  }
+  const shown = found.slice(0, lines).map((line) => shortened(line, letters));
+  if (found.length > lines) shown[lines - 1] = shortened(`${shown[lines - 1]} \u2026`, letters);
+  return shown;
+}
+
+// What stands in a sector: its name and what is measured, as far as there is room.
+function inside(node, root, isOpen) {
+  const title = titleOf(node, 3);
+  if (state.shape === "treemap") {
+    const lines = isOpen ? [shortened(title, 44)] : [...wrapped(title, 18, 4), sectorText(node)];
+    return lines.map(plain).join("<br>");
+  }
+  const room = at("plot");
+  const letters = Math.floor(room.clientWidth / (levelsShown() + 1) / LETTER) - 1;
+  const lines = Math.floor((room.clientHeight * D.nodes.mass[node]) / (D.nodes.mass[root] || 1) / LINE);
+  if (lines < 1) return "";
+  const said = lines > 1 ? wrapped(sectorText(node), letters, 2) : [];
+  const named = wrapped(title, letters, Math.min(5, Math.max(1, lines - said.length)));
+  return [...named, ...said].slice(0, lines).map(plain).join("<br>");
 }
 
 function hoverText(node) {
@@ -86,14 +132,13 @@ function sectors(root) {
   return {
     type: state.shape,
     ids: found.map(String),
-    labels: found.map((node) => plain(shortened(titleOf(node), 60))),
+    labels: found.map((node) => inside(node, root, opened.has(node))),
     parents: found.map((node) => (node === root ? "" : String(D.nodes.parent[node]))),
     values: found.map((node) => (opened.has(node) ? 0 : D.nodes.mass[node] || 1e-9)), // the others are sums
-    text: found.map((node) => plain(sectorText(node))),
     customdata: found.map(hoverText),
     branchvalues: "remainder",
     sort: false,
-    textinfo: "label+text",
+    textinfo: "label",
     hovertemplate: "%{customdata}<extra></extra>",
     textfont: { color: colours.map((own) => (luminance(own) > 0.179 ? "#000000" : "#ffffff")) },
     marker: {
@@ -106,6 +151,7 @@ function sectors(root) {
     },
     tiling: state.shape === "icicle" ? { orientation: "h", pad: 0 } : { packing: "squarify", pad: 1 },
     pathbar: { visible: false },
+    leaf: { opacity: 1 },
     root: { color: "rgba(0,0,0,0)" },
   };
 }
