@@ -92,6 +92,8 @@ def model_picture(view: TreeView) -> Any:
         splits.plot(depth, levels.balance, label=f"balance, tree {tree + 1}", markerfacecolor="none", lw=0.8, **style)
     recall.set(title="Recall by depth", xlabel="depth", ylabel=f"recall with {view.budget:,} candidates")
     splits.set(title="Purity and balance by depth", xlabel="depth")
+    for axes in (recall, splits):
+        axes.xaxis.get_major_locator().set_params(integer=True)
     for number, histogram in enumerate(found := candidates_of_leaves(view)):
         _bars(candidates, histogram.titles(), histogram.counts, number, len(found), f"tree {number + 1}")
     candidates.set(title="Candidates per leaf", xlabel="candidates", ylabel="leaves")
@@ -149,7 +151,7 @@ def _inside(view: TreeView, node: int, measure: str, value: float, width: float,
     said = [f"{measure} {value:.3f}" if np.isfinite(value) else "leaf"] if n_lines > 1 else []
     title = view.title(node, 3).replace("$", r"\$")
     letters = max(6, int(width * _LETTERS_PER_INCH))
-    lines = textwrap.wrap(title, letters, max_lines=n_lines - len(said), placeholder=" …")
+    lines = textwrap.wrap(title, letters, max_lines=n_lines - len(said), placeholder=" …", break_on_hyphens=False)
     return "\n".join([*lines, *said])
 
 

@@ -77,10 +77,11 @@ def nodes_of(filter: Filter) -> Nodes:
     ----------
     filter : Filter
     """
-    children = np.asarray(getattr(filter, "children_", [-1]), np.int32)
-    leaf_nodes = np.asarray(getattr(filter, "leaf_nodes_", np.arange(filter.leaf_candidates_.shape[0])), np.int64)
-    n_trees = int(getattr(filter, "n_trees", 1)) if hasattr(filter, "children_") else 1
-    return linked(children, leaf_nodes, n_trees)
+    if hasattr(filter, "children_"):
+        return linked(filter.children_, filter.leaf_nodes_, int(getattr(filter, "n_trees", 1)))
+    if filter.leaf_candidates_.shape[0] != 1:
+        raise ValueError(f"{type(filter).__name__} has several leaves, but no tree (children_) that could be shown")
+    return linked(np.array([-1], np.int32), np.zeros(1, np.int64), 1)
 
 
 def linked(children: Int32, leaf_nodes: Int64, n_trees: int) -> Nodes:

@@ -39,7 +39,7 @@ class Routers(NamedTuple):
     names: dict[int, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreeView:
     """The trees of a model, node by node.
 
@@ -89,6 +89,11 @@ class TreeView:
     budget: int
     n_rows: int
     filter_recall: float | None
+
+    def __repr__(self) -> str:
+        measured = f", measured on {self.n_rows:,} examples" if self.n_rows else ""
+        sizes = f"{self.nodes.n_trees} trees, {self.nodes.leaf_nodes.size:,} leaves, {len(self.label_names):,} labels"
+        return f"<TreeView: {sizes}{measured}>"
 
     def measure(self, name: str) -> Float64:
         """Return what nodes can be coloured by; nan where it is undefined.

@@ -82,6 +82,7 @@ function light(label) {
   at("found").hidden = true;
   at("search").value = labelName(label);
   at("clear").hidden = false;
+  state.focus = treeOf[state.focus]; // what is lit may be anywhere
   lightUp({ share: sharesOf(label) });
   const places = placesOf(label).sort((a, b) => b[1] - a[1]).slice(0, 5);
   at("lit").replaceChildren(
