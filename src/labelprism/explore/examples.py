@@ -253,7 +253,7 @@ def _title(model: PrismClassifier, x: Any) -> str:
     if isinstance(x, list) and x and isinstance(x[0], str):
         return x[0]
     row = as_csr(model._rows(x))
-    strongest = np.argsort(-np.abs(row.data), kind="stable")[:12]
+    strongest = np.argsort(-np.abs(row.data), kind="stable")[: min(12, np.count_nonzero(row.data))]
     features = row.indices[strongest]
     names = map(_feature_title, model._feature_names(features), features.tolist())
     shown = ", ".join(f"{name} {_short(value)}" for name, value in zip(names, row.data[strongest], strict=True))

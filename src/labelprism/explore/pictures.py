@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from labelprism.data.files import writing
 from labelprism.explore.figures import nodes_of_tree
 from labelprism.explore.summaries import candidates_of_leaves, coverage_of_labels, levels_of
 from labelprism.explore.views import MEASURES, TreeView
+
+logger = logging.getLogger("labelprism")
 
 _LEVELS = 6
 _WIDTH, _HEIGHT = 15.0, 9.0  # inches
@@ -123,9 +127,14 @@ def save_pictures(view: TreeView, folder: str | Path, measure: str = "purity") -
     folder.mkdir(exist_ok=True)
     pictures = {f"tree-{tree + 1}.png": tree_picture(view, tree, measure) for tree in range(view.nodes.n_trees)}
     pictures["model.png"] = model_picture(view)
-    for name, figure in pictures.items():
-        with writing(folder / name) as stream:
-            figure.savefig(stream, format="png", dpi=120)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.filterwarnings("always", "Glyph .* missing from font")
+        for name, figure in pictures.items():
+            with writing(folder / name) as stream:
+                figure.savefig(stream, format="png", dpi=120)
+    missing = [str(one.message) for one in told if "missing from font" in str(one.message)]
+    if missing:  # one for each character, of which there may be thousands
+        logger.warning("the font of matplotlib lacks characters of some names: %s", missing[0])
     return [folder / name for name in pictures]
 
 
