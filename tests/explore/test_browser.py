@@ -157,6 +157,7 @@ def test_an_example_is_picked(tab: Tab, test: Dataset) -> None:
     tab.page.click("text=Show its way in the tree")
     assert tab.page.is_visible("#plot")
     assert tab.text("#lit").startswith("The way of an example")
+    assert "p(here) 100%" in tab.text("#plot").replace("\n", " ")
     tab.page.click("#tab-example")
     tab.page.locator("#example .ways button").nth(2).click()
     assert tab.page.is_visible("#panel")

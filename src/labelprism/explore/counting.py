@@ -168,7 +168,7 @@ class _Counter:
         labels = np.where(gains > 0, labels, -1)
         values = np.zeros(labels.shape, np.float32)
         row, column = np.nonzero(labels >= 0)
-        values[row, column] = lift[stored_at(held, row, labels[row, column])]
+        values[row, column] = lift[_stored_at(held, row, labels[row, column])]
         self.grown[level], self.lift[level] = labels, values
 
     def _note_found(self, level: Int64, held: sp.csr_array, seen: sp.csr_array) -> None:
@@ -211,15 +211,8 @@ def _best(table: sp.csr_array, k: int) -> tuple[Int32, Float32]:
     return _core.top_k_csr(*csr_parts(table), k, 1)
 
 
-def stored_at(table: sp.csr_array, rows: Int64, columns: Int32) -> Int64:
-    """Return where entries of a sorted CSR matrix are stored.
-
-    Parameters
-    ----------
-    table : csr_array of shape (n, m)
-    rows, columns : int arrays of shape (k,)
-        Places that have entries.
-    """
+def _stored_at(table: sp.csr_array, rows: Int64, columns: Int32) -> Int64:
+    """Return where entries of a sorted CSR matrix are stored; all places must have entries."""
     width = np.int64(table.shape[1])
     stored = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr)) * width + table.indices
     return np.asarray(np.searchsorted(stored, rows * width + columns), np.int64)

@@ -13,15 +13,16 @@ from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, check_whole, csr_parts
 from labelprism._views import seen_feature
 from labelprism.estimator import PrismClassifier
-from labelprism.explore.counting import LeafCounts, NodeLabels, count_labels, stored_at
+from labelprism.explore.counting import LeafCounts, NodeLabels, count_labels
 from labelprism.explore.examples import Reached, examples_of, filter_of, reached_leaves
 from labelprism.explore.structure import Nodes, nodes_of
 from labelprism.filters import Filter, SpectralTree
+from labelprism.filters.base import keep_entries
 
 Float64 = npt.NDArray[np.float64]
 
 N_TOP = 12
-N_FEATURES = 8
+N_FEATURES = 10  # half of them to each side
 MEASURES = {
     "purity": "how far a split keeps the examples of each label together; 1 is ideal, 0.5 the worst",
     "balance": "the share of the larger side of a split; 0.5 is ideal, 1 the worst",
@@ -32,7 +33,10 @@ MEASURES = {
 
 
 class Routers(NamedTuple):
-    """The strongest features of each router, (n_nodes, n): above 0 they send right, below 0 left; -1 where fewer."""
+    """The strongest features of each router, (n_nodes, N_FEATURES): to the left, weights below 0, then to the right.
+
+    Where there are fewer, features are -1.
+    """
 
     features: Int32
     weights: Float32
@@ -251,7 +255,7 @@ def _routers(model: PrismClassifier, filter: Filter) -> Routers:
 
 
 def strongest_features(routers: sp.csr_array) -> tuple[Int32, Float32]:
-    """Return the features of the largest weights of each router, whatever their sign.
+    """Return the features that send examples most strongly to the left, and those to the right.
 
     Parameters
     ----------
@@ -265,9 +269,11 @@ def strongest_features(routers: sp.csr_array) -> tuple[Int32, Float32]:
     if not routers.has_sorted_indices:
         routers = routers.copy()
         routers.sort_indices()
-    sizes = sp.csr_array((np.abs(routers.data), routers.indices, routers.indptr), shape=routers.shape)
-    features, _ = _core.top_k_csr(*csr_parts(sizes), N_FEATURES, 1)
-    weights = np.zeros(features.shape, np.float32)
-    row, column = np.nonzero(features >= 0)
-    weights[row, column] = routers.data[stored_at(routers, row, features[row, column])]
-    return features, weights
+    sides = []
+    for sign in (-1, 1):
+        side = keep_entries(routers, sign * routers.data > 0)
+        side.data = np.abs(side.data)
+        features, weights = _core.top_k_csr(*csr_parts(side), N_FEATURES // 2, 1)
+        sides.append((features, np.where(features >= 0, sign * weights, 0)))
+    features, weights = (np.concatenate(part, axis=1) for part in zip(*sides, strict=True))
+    return np.asarray(features, np.int32), np.asarray(weights, np.float32)

@@ -21,8 +21,8 @@ function exampleLabels(example) {
 function exampleFeatures(example) {
   const told = example.labels.filter((label) => label.features.length);
   if (!told.length) return null;
-  return make("details", {}, make("summary", {}, "Which features spoke for them in H"), ...told.map((label) => table(
-    label.name, ["feature", "adds to H"], label.features.map(([name, value]) => [name, digits(value)]))));
+  return make("details", {}, make("summary", {}, "Which features spoke for them in H"), make("div", { class: "several" }, ...told.map((label) => table(
+    label.name, ["feature", "adds to H"], label.features.map(([name, value]) => [name, digits(value)])))));
 }
 
 function exampleWay(path, tree) {
@@ -60,12 +60,12 @@ function trueLabels(example) {
 }
 
 function showWay(example) {
-  const nodes = example.paths.flatMap((path) => path.map(([id]) => nodeOfId(id))).filter((node) => node !== undefined);
+  const steps = example.paths.flat().map(([id, , probability]) => [nodeOfId(id), 100 * probability]);
   at("clear").hidden = false;
   at("search").value = "";
   at("lit").replaceChildren(make("p", {}, make("b", {}, "The way of an example: "), shortened(example.title, 160)));
   openTab("tree");
-  lightUp({ share: new Map(nodes.map((node) => [node, null])) });
+  lightUp({ share: new Map(steps.filter(([node]) => node !== undefined)), say: (part) => `p(here) ${part}` });
 }
 
 function drawExample(example) {

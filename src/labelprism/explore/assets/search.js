@@ -83,7 +83,7 @@ function light(label) {
   at("search").value = labelName(label);
   at("clear").hidden = false;
   state.focus = treeOf[state.focus]; // what is lit may be anywhere
-  lightUp({ share: sharesOf(label) });
+  lightUp({ share: sharesOf(label), say: (part) => `${part} of it` });
   const places = placesOf(label).sort((a, b) => b[1] - a[1]).slice(0, 5);
   at("lit").replaceChildren(
     make("p", {}, make("b", {}, labelName(label)), `: ${count(D.labels.counts[label])} training examples; ${whole.format(state.lit.share.size)} of the nodes shown here hold it.`),

@@ -68,7 +68,7 @@ function sectorText(node) {
   const { lit, measure } = state;
   if (lit && lit.share.has(node)) {
     const known = lit.share.get(node);
-    return `\u25cf ${known === null ? "here" : `${percent(known, 100)} of it`}`;
+    return `\u25cf ${known === null ? "here" : lit.say(percent(known, 100))}`;
   }
   const value = D.nodes[measure][node];
   return value === null ? `leaf, ${D.nodes.labels[node]} labels` : `${measure} ${share(value)}`;
