@@ -33,7 +33,7 @@ class Detail(NamedTuple):
 
 DETAILS = (
     Detail(16_000, 2_000_000, 1_200_000, 200),
-    Detail(8_000, 1_000_000, 600_000, 100),
+    Detail(8_000, 1_000_000, 400_000, 100),
     Detail(4_000, 300_000, 300_000, 60),
     Detail(2_000, 100_000, 100_000, 40),
     Detail(500, 10_000, 10_000, 40),
@@ -184,13 +184,13 @@ def _places(view: TreeView, kept: Int64, labels: Int64, most: int) -> dict[str, 
     label = np.repeat(np.arange(labels.size), np.diff(held.indptr))
     group = label * view.nodes.n_trees + view.nodes.tree[kept[held.indices]]
     percent = 100 * held.data / np.bincount(group, held.data)[group] if held.nnz else held.data
+    # The heaviest place of a label in each tree is always there; then those that hold most of their label.
     order = np.lexsort((-percent, group))
-    first = np.flatnonzero(np.diff(group[order], prepend=-1))
-    rank = np.empty(group.size, np.int64)
-    rank[order] = np.arange(group.size) - np.repeat(first, np.diff(np.append(first, group.size)))
-    n_up_to = np.cumsum(np.bincount(rank)) if rank.size else np.zeros(1, np.int64)
-    longest = max(1, int(np.searchsorted(n_up_to, most, side="right")))
-    shown = rank < longest
+    is_first = np.zeros(group.size, bool)
+    is_first[order[np.flatnonzero(np.diff(group[order], prepend=-1))]] = True
+    by_share = np.lexsort((-percent, ~is_first))
+    shown = is_first.copy()
+    shown[by_share[:most]] = True
     return {
         "count": np.bincount(label[shown], minlength=labels.size).tolist(),
         "node": held.indices[shown].tolist(),

@@ -83,10 +83,10 @@ function light(label) {
   at("search").value = labelName(label);
   at("clear").hidden = false;
   state.focus = treeOf[state.focus]; // what is lit may be anywhere
-  lightUp({ share: sharesOf(label), say: (part) => `${part} of it` });
+  lightUp({ share: sharesOf(label), say: (part) => `${D.places.all || part === "100%" ? "" : "at least "}${part} of it` });
   const places = placesOf(label).sort((a, b) => b[1] - a[1]).slice(0, 5);
   at("lit").replaceChildren(
-    make("p", {}, make("b", {}, labelName(label)), `: ${count(D.labels.counts[label])} training examples; ${whole.format(state.lit.share.size)} of the nodes shown here hold it.`),
+    make("p", {}, make("b", {}, labelName(label)), `: ${count(D.labels.counts[label])} training examples; ${whole.format(state.lit.share.size)} of the nodes shown here ${D.places.all ? "hold it" : "are known to hold it, and others may hold a little"}.`),
     places.length ? make("p", {}, "Where most of it is, in percent of its examples in that tree:") : make("p", {}, "No leaf has it as a candidate."),
     make("ul", {}, ...places.map(([node, value]) => make("li", {},
       make("button", { type: "button", class: "link", onclick: () => select(node) }, titleOf(node, 3)),
