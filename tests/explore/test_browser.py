@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_data import HOSTILE
 
 from labelprism import PrismClassifier
 from labelprism.data.dataset import Dataset
 from labelprism.explore import explained, page
-
-from conftest import HOSTILE  # isort: skip
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -245,6 +244,20 @@ def test_light_and_dark(browser: Any, file: Path, scheme: str) -> None:
         assert contrast(tab, "line", "ground") >= 3
         tab.page.click("#theme")
     assert tab.page.evaluate(theme) == scheme
+    tab.close()
+
+
+def test_a_model_of_a_single_leaf(browser: Any, tmp_path: Path) -> None:
+    model = PrismClassifier(random_state=0, n_jobs=1).fit([[1.0, 0.0], [0.0, 1.0]], [("a",), ("b",)])
+    file = tmp_path / "leaf.html"
+    file.write_text(page(model), encoding="utf-8")
+    tab = Tab(browser, file)
+    for name in ("example", "model", "about", "tree"):
+        tab.page.click(f"#tab-{name}")
+    assert "made without data" in tab.page.text_content("#view-example")
+    tab.page.fill("#search", "a")
+    tab.page.press("#search", "Enter")
+    assert "100% of it" in tab.text("#plot").replace("\n", " ")
     tab.close()
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_data import HOSTILE, MARKUP
 
 from labelprism import PrismClassifier, explore
 from labelprism.data.dataset import Dataset
-
-from conftest import HOSTILE, MARKUP  # isort: skip
 
 
 @pytest.fixture(scope="module")

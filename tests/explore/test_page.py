@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from large_tree import large_view
+from small_data import HOSTILE, MARKUP
 
 from labelprism import PrismClassifier
 from labelprism.data.dataset import Dataset
 from labelprism.explore import explained, page, page_of, tree_view
 from labelprism.explore.payload import DETAILS, Detail, kept_nodes, payload
-
-from conftest import HOSTILE, MARKUP  # isort: skip
 
 
 def packed(text: str, name: str) -> str:
@@ -145,6 +144,23 @@ def test_an_example_of_numbers_is_named_by_its_features(
     assert list(found["labels"][0]["parts"]) == ["head"]
     assert explained(tree_model, matrices[1].X[[0]] * 0)["title"] == "no features"
     json.dumps(found, allow_nan=False)
+
+
+def test_rows_of_every_kind() -> None:
+    """Dense rows, classes that are numbers, a label announced but never seen, and rows of nothing."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([np.eye(4)[rng.integers(4, size=60)] + 0.01 * rng.random((60, 4)), np.zeros((1, 4))])
+    y = np.append(np.argmax(X[:60], axis=1), 0) * 10
+    model = PrismClassifier(random_state=0, n_jobs=1).fit(X, y)
+    model.partial_fit(X[:1], y[:1], classes=[0, 10, 20, 30, 99])
+    found = data_of(page(model, (X, y), n_examples=61))
+    assert set(found["labels"]["names"]) == {"0", "10", "20", "30", "99"}
+    assert found["labels"]["counts"][found["labels"]["names"].index("99")] == 0
+    assert len(found["examples"]) == 61
+    assert found["examples"][-1]["title"] == "no features"
+    [[name, place]] = found["examples"][0]["true"]
+    assert name == str(y[0])
+    assert 1 <= place <= 4
 
 
 def test_without_data(tree_model: PrismClassifier) -> None:
