@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ def file(tmp_path_factory: pytest.TempPathFactory, text_model: PrismClassifier, 
 class Tab:
     """A page that must not complain, and must not fetch anything."""
 
-    def __init__(self, browser: Any, file: Path, script: str | None = None, **options: Any) -> None:
+    def __init__(self, browser: Any, url: str, script: str | None = None, **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **options})
         self.complaints: list[str] = []
         self.page = self.context.new_page()
@@ -51,11 +53,11 @@ class Tab:
         self.page.on("request", self._requested)
         if script is not None:
             self.page.add_init_script(script)
-        self.page.goto(file.as_uri())
+        self.page.goto(url)
         self.page.wait_for_selector("html[data-ready]", timeout=30_000)
 
     def _requested(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "blob:", "data:")):
+        if not request.url.startswith(("file:", "blob:", "data:", "http://127.0.0.1:")):
             self.complaints.append(request.url)
 
     def text(self, selector: str) -> str:
@@ -68,7 +70,7 @@ class Tab:
 
 @pytest.fixture(scope="module")
 def opened(browser: Any, file: Path) -> Iterator[Tab]:
-    tab = Tab(browser, file)
+    tab = Tab(browser, file.as_uri())
     yield tab
     tab.close()
 
@@ -165,7 +167,7 @@ def test_an_example_is_picked(tab: Tab, test: Dataset) -> None:
 def test_a_text_of_ones_own_goes_to_the_hook(browser: Any, file: Path, text_model: PrismClassifier) -> None:
     answer = explained(text_model, ["own17 also17 group1"])
     script = f"window.labelprismExplain = async (text) => {{ window.asked = text; return {json.dumps(answer)}; }}"
-    tab = Tab(browser, file, script)
+    tab = Tab(browser, file.as_uri(), script)
     tab.page.click("#tab-example")
     tab.page.fill("#text", "own17 also17 group1")
     tab.page.click("#explain")
@@ -173,6 +175,41 @@ def test_a_text_of_ones_own_goes_to_the_hook(browser: Any, file: Path, text_mode
     assert tab.page.evaluate("window.asked") == "own17 also17 group1"
     assert answer["labels"][0]["name"] in tab.text("#example")
     tab.close()
+
+
+def test_a_text_of_ones_own_goes_to_the_server(browser: Any, text_model: PrismClassifier) -> None:
+    text = page(text_model, explain_url="/explain").encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(text, "text/html; charset=utf-8")
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._answer(json.dumps(explained(text_model, [asked["text"]])).encode(), "application/json")
+
+        def _answer(self, body: bytes, kind: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        tab = Tab(browser, f"http://127.0.0.1:{server.server_port}/")
+        tab.page.click("#tab-example")
+        tab.page.fill("#text", "own17 also17 group1")
+        tab.page.click("#explain")
+        tab.page.wait_for_selector("text=Your text")
+        assert "subject 17" in tab.text("#example table")
+        tab.close()
+        server.shutdown()
+        thread.join()
 
 
 def test_the_whole_model(tab: Tab) -> None:
@@ -188,7 +225,7 @@ def test_the_whole_model(tab: Tab) -> None:
 
 
 def test_the_keyboard_alone_is_enough(browser: Any, file: Path) -> None:
-    tab = Tab(browser, file)
+    tab = Tab(browser, file.as_uri())
     keyboard = tab.page.keyboard
     tab.page.focus("#tab-tree")
     keyboard.press("ArrowRight")
@@ -233,7 +270,7 @@ def contrast(tab: Tab, ink: str, ground: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark(browser: Any, file: Path, scheme: str) -> None:
-    tab = Tab(browser, file, color_scheme=scheme)
+    tab = Tab(browser, file.as_uri(), color_scheme=scheme)
     theme = "document.documentElement.dataset.theme"
     assert tab.page.evaluate(theme) == scheme
     for _ in range(2):
@@ -251,7 +288,7 @@ def test_a_model_of_a_single_leaf(browser: Any, tmp_path: Path) -> None:
     model = PrismClassifier(random_state=0, n_jobs=1).fit([[1.0, 0.0], [0.0, 1.0]], [("a",), ("b",)])
     file = tmp_path / "leaf.html"
     file.write_text(page(model), encoding="utf-8")
-    tab = Tab(browser, file)
+    tab = Tab(browser, file.as_uri())
     for name in ("example", "model", "about", "tree"):
         tab.page.click(f"#tab-{name}")
     assert "made without data" in tab.page.text_content("#view-example")
@@ -262,7 +299,7 @@ def test_a_model_of_a_single_leaf(browser: Any, tmp_path: Path) -> None:
 
 
 def test_small_screens_do_not_scroll_sideways(browser: Any, file: Path) -> None:
-    tab = Tab(browser, file, viewport={"width": 390, "height": 800})
+    tab = Tab(browser, file.as_uri(), viewport={"width": 390, "height": 800})
     for name in ("tree", "example", "model", "about"):
         tab.page.click(f"#tab-{name}")
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 391, name
