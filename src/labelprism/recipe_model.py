@@ -301,12 +301,12 @@ class DefaultRecipe:
         forest.bias_[inner] = floats[block[inner], 8 + place[inner]]
         forest.noise_[inner] = floats[block[inner], 8 + _BLOCK_NODES + place[inner]]
         indptr, indices, data = self._scorer.routers()
-        by_place = sp.csr_array((data, indices, indptr), shape=(indptr.size - 1, self.n_features_in_))
-        row = np.full(children.size, 0)
+        n_places = indptr.size - 1
+        ends = np.append(indptr, indptr[-1])  # one more row, which is empty, for the leaves
+        by_place = sp.csr_array((data, indices, ends), shape=(n_places + 1, self.n_features_in_))
+        row = np.full(children.size, n_places)
         row[inner] = _BLOCK_NODES * block[inner] + place[inner]
-        routers = by_place[row]
-        is_inner = sp.diags_array((children >= 0).astype(np.float32), format="csr")
-        forest.routers_ = sp.csr_array(is_inner @ routers)
+        forest.routers_ = by_place[row]
         forest.leaf_nodes_ = np.flatnonzero(children < 0)
         share = tables["leaf_share"].view(np.float16).astype(np.float32) * self.n_trees_
         leaves = (np.log(np.maximum(share, 1e-12)), labels, tables["leaf_begin"])
