@@ -1,0 +1,173 @@
+"""Requests of the same moment are answered together: one native call for all of them.
+
+Nobody waits for company. What has arrived when the event loop comes round is a batch; while a batch is computed, the
+next one gathers. The queue is bounded in rows, and a request that has waited too long is not computed any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelprism.serve.errors import RequestError, busy
+from labelprism.serve.served_model import Ranking, Rows, ServedModel
+
+# A batch of up to these sizes takes a millisecond or so and is computed in the event loop: handing it to a thread and
+# taking it back costs about as much as twenty rows do.
+_INLINE_ROWS = 48
+_INLINE_CHARACTERS = 1 << 15
+_BATCH_ROWS = 256
+_BATCH_CHARACTERS = 1 << 20
+
+
+class Job:
+    """The rows of a request, and what is wanted of them.
+
+    Parameters
+    ----------
+    rows : list of n str, or csr_array of shape (n, d)
+    k : int
+    likely : bool
+        Whether scores are to be probabilities.
+    seconds : float
+        How long it may wait.
+    """
+
+    __slots__ = ("deadline", "future", "key", "n_rows", "rows", "size")
+
+    def __init__(self, rows: Rows, k: int, likely: bool, seconds: float) -> None:
+        self.rows = rows
+        self.n_rows: int
+        if isinstance(rows, list):
+            self.n_rows, self.size = len(rows), sum(map(len, rows))
+        else:
+            self.n_rows, self.size = rows.shape[0], 8 * rows.nnz
+        # Only jobs of the same k go together: with another k the recipe may look for further candidates.
+        self.key = (isinstance(rows, list), k, likely)
+        self.deadline = monotonic() + seconds
+        self.future: asyncio.Future[tuple[Ranking, ServedModel]] = asyncio.get_running_loop().create_future()
+
+
+class Batcher:
+    """The queue of one model.
+
+    Parameters
+    ----------
+    current : function
+        Returns the model of the moment.
+    thread : Executor
+        Where large batches are computed.
+    max_rows : int
+        Rows that may wait or be computed.
+    on_batch : function of int
+        Called with the rows of each batch.
+    """
+
+    def __init__(
+        self, current: Callable[[], ServedModel], thread: Executor, max_rows: int, on_batch: Callable[[int], None]
+    ) -> None:
+        self._current, self._thread, self._max_rows, self._on_batch = current, thread, max_rows, on_batch
+        self._waiting: deque[Job] = deque()
+        self._is_scheduled = self._is_busy = False
+        self.n_rows = 0
+
+    def submit(self, job: Job) -> asyncio.Future[tuple[Ranking, ServedModel]]:
+        """Queue a job, and return where its result will be."""
+        if self.n_rows and self.n_rows + job.n_rows > self._max_rows:
+            raise busy(429, "queue_full", f"{self.n_rows} rows wait already, at most {self._max_rows} may; try again later")
+        self.n_rows += job.n_rows
+        self._waiting.append(job)
+        if not (self._is_scheduled or self._is_busy):
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._work)
+        return job.future
+
+    def _work(self) -> None:
+        self._is_scheduled = False
+        while self._waiting:
+            batch, n_rows, size = self._take()
+            if not batch:
+                continue
+            self._on_batch(n_rows)
+            model = self._current()
+            if n_rows <= _INLINE_ROWS and size <= _INLINE_CHARACTERS:
+                try:
+                    result: Any = _computed(model, batch)
+                except Exception as error:  # noqa: BLE001 - each request tells its client
+                    result = error
+                self._give(batch, model, result)
+            else:
+                self._is_busy = True
+                computing = asyncio.get_running_loop().run_in_executor(self._thread, _computed, model, batch)
+                computing.add_done_callback(lambda done, batch=batch, model=model: self._done(batch, model, done))  # type: ignore[misc]
+                return
+
+    def _done(self, batch: list[Job], model: ServedModel, computing: asyncio.Future[Ranking]) -> None:
+        self._is_busy = False
+        self._give(batch, model, computing.exception() or computing.result())
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def _take(self) -> tuple[list[Job], int, int]:
+        """Return the next jobs that go together, the first that waits among them."""
+        batch: list[Job] = []
+        n_rows = size = 0
+        now = monotonic()
+        while self._waiting:
+            job = self._waiting[0]
+            if job.future.done() or job.deadline < now:  # its client was told already, or is told now
+                self.n_rows -= job.n_rows
+                if not job.future.done():
+                    job.future.set_exception(_too_late())
+            elif batch and (
+                job.key != batch[0].key or n_rows + job.n_rows > _BATCH_ROWS or size + job.size > _BATCH_CHARACTERS
+            ):
+                break
+            else:
+                batch.append(job)
+                n_rows += job.n_rows
+                size += job.size
+            self._waiting.popleft()
+        return batch, n_rows, size
+
+    def _give(self, batch: list[Job], model: ServedModel, result: Ranking | BaseException) -> None:
+        begin = 0
+        for job in batch:
+            self.n_rows -= job.n_rows
+            end = begin + job.n_rows
+            if job.future.done():
+                pass
+            elif isinstance(result, BaseException):
+                job.future.set_exception(result)
+            else:
+                job.future.set_result((Ranking(result.labels[begin:end], result.scores[begin:end]), model))
+            begin = end
+
+
+def _too_late() -> RequestError:
+    return busy(503, "deadline", "the request waited longer than the server allows (--deadline-ms); try again later")
+
+
+def _computed(model: ServedModel, batch: list[Job]) -> Ranking:
+    _, k, likely = batch[0].key
+    return model.rank(_joined(batch), k, likely)
+
+
+def _joined(batch: list[Job]) -> Rows:
+    if len(batch) == 1:
+        return batch[0].rows
+    if isinstance(batch[0].rows, list):
+        return [text for job in batch for text in job.rows]
+    matrices: list[Any] = [job.rows for job in batch]
+    lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
+    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    indices, data = (np.concatenate([getattr(matrix, part) for matrix in matrices]) for part in ("indices", "data"))
+    return sp.csr_array((data, indices, indptr), shape=(lengths.size, matrices[0].shape[1]))
