@@ -176,7 +176,7 @@ def _serve(commands: Any) -> None:
         help="a line of JSON on standard output for each request (on)",
     )  # fmt: skip
     group = parser.add_argument_group("limits")
-    whole = {"type": _at_least_one, "metavar": "N"}
+    whole: dict[str, Any] = {"type": _at_least_one, "metavar": "N"}
     group.add_argument("--max-queue", default=4096, help="rows that may wait in a worker, else 429 (4096)", **whole)
     group.add_argument("--deadline-ms", default=2000, help="how long they may wait, else 503 (2000)", **whole)
     group.add_argument("--max-body", default=8 << 20, help="bytes of a request (8388608)", **whole)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from labelprism.serve import schemas
-from labelprism.serve.bodies import check_media_type, form_fields, size_of
+from labelprism.serve.bodies import BodyHeaders, check_media_type, form_fields
 from labelprism.serve.errors import invalid
 from labelprism.serve.predict_api import labels_of
 from labelprism.serve.routes import add_route, json_response
@@ -61,9 +61,10 @@ def add_annif_api(app: FastAPI, service: Service) -> None:
     async def suggest(request: Request, project_id: Project) -> Response:
         """Suggest subjects for a text; scores are probabilities."""
         model = service.models[project_id]
-        check_media_type(request, _FORM)
-        with service.bodies.held(size_of(request, service.settings.max_body)):
-            fields = form_fields(await service.bodies.read(request))
+        headers = BodyHeaders.of(request)
+        check_media_type(headers, _FORM)
+        with service.bodies.held(headers):
+            fields = form_fields(await service.bodies.read(request, headers))
             if "text" not in fields:
                 raise invalid("the field text is missing", "text")
             limit, threshold = _limit(fields.get("limit", "10")), _threshold(fields.get("threshold", "0"))

@@ -44,7 +44,7 @@ def create_app(settings: ServeSettings) -> Any:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(_note_queue(service))]
+        tasks = [asyncio.create_task(_note_queue(service)), asyncio.create_task(service.limits.watch())]
         if settings.reload:
             tasks.append(asyncio.create_task(service.models.watch(settings.reload_s)))
         yield
@@ -66,13 +66,16 @@ def create_app(settings: ServeSettings) -> Any:
     )
     app.router.redirect_slashes = False
     app.state.service = service
-    add_predict_api(app, service)
+    add_predict_api(app, service)  # first: routes are tried in their order
     add_inference_protocol(app, service)
     add_annif_api(app, service)
     add_page(app, service)
     if settings.cors_origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST"], allow_headers=["*"]
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
         )
     return Front(app, service.metrics, settings.token, log)
 

@@ -76,18 +76,41 @@ class Batcher:
         self._current, self._thread, self._max_rows, self._on_batch = current, thread, max_rows, on_batch
         self._waiting: deque[Job] = deque()
         self._is_scheduled = self._is_busy = False
+        self._timer: asyncio.TimerHandle | None = None
         self.n_rows = 0
 
     def submit(self, job: Job) -> asyncio.Future[tuple[Ranking, ServedModel]]:
         """Queue a job, and return where its result will be."""
         if self.n_rows and self.n_rows + job.n_rows > self._max_rows:
-            raise busy(429, "queue_full", f"{self.n_rows} rows wait already, at most {self._max_rows} may; try again later")
+            raise busy(
+                429, "queue_full", f"{self.n_rows} rows wait already, at most {self._max_rows} may; try again later"
+            )
         self.n_rows += job.n_rows
         self._waiting.append(job)
-        if not (self._is_scheduled or self._is_busy):
+        if self._is_busy:
+            self._expire_later()
+        elif not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._work)
         return job.future
+
+    def _expire_later(self) -> None:
+        """See to it that jobs that wait for a long batch are given up in time; they wait in the order of their ends."""
+        if self._timer is None and self._waiting:
+            seconds = max(0.0, self._waiting[0].deadline - monotonic()) + 0.001
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = monotonic()
+        while self._waiting and self._waiting[0].deadline < now:
+            self._give_up(self._waiting.popleft())
+        self._expire_later()
+
+    def _give_up(self, job: Job) -> None:
+        self.n_rows -= job.n_rows
+        if not job.future.done():
+            job.future.set_exception(_too_late())
 
     def _work(self) -> None:
         self._is_scheduled = False
@@ -124,9 +147,7 @@ class Batcher:
         while self._waiting:
             job = self._waiting[0]
             if job.future.done() or job.deadline < now:  # its client was told already, or is told now
-                self.n_rows -= job.n_rows
-                if not job.future.done():
-                    job.future.set_exception(_too_late())
+                self._give_up(job)
             elif batch and (
                 job.key != batch[0].key or n_rows + job.n_rows > _BATCH_ROWS or size + job.size > _BATCH_CHARACTERS
             ):
@@ -168,6 +189,6 @@ def _joined(batch: list[Job]) -> Rows:
         return [text for job in batch for text in job.rows]
     matrices: list[Any] = [job.rows for job in batch]
     lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
-    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)  # a batch is not that large
     indices, data = (np.concatenate([getattr(matrix, part) for matrix in matrices]) for part in ("indices", "data"))
     return sp.csr_array((data, indices, indptr), shape=(lengths.size, matrices[0].shape[1]))

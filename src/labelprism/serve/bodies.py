@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NamedTuple, NoReturn
 from urllib.parse import parse_qs
 
 from starlette.requests import ClientDisconnect, Request
 
 from labelprism.serve.errors import RequestError, busy, invalid
+from labelprism.serve.time_limits import TimeLimits
 
 _HELD_BODIES = 8  # of the largest size, by all requests of a worker together
 _DRAINED_BODIES = 8  # of the largest size: what is read and dropped of a body that is too large
 _MOST_FIELDS = 100
+
+
+class BodyHeaders(NamedTuple):
+    """What the headers of a request say of its body."""
+
+    length: int | None
+    media_type: str
+    encoding: str
+
+    @classmethod
+    def of(cls, request: Request) -> BodyHeaders:
+        """Return those of a request, found in one pass: a look-up in Starlette's headers is a pass each."""
+        length, media_type, encoding = None, b"", b""
+        for name, value in request.scope["headers"]:
+            if name == b"content-length" and value.isdigit():
+                length = int(value)
+            elif name == b"content-type":
+                media_type = value
+            elif name == b"content-encoding":
+                encoding = value
+        kind = media_type.partition(b";")[0].strip().lower()
+        return cls(length, kind.decode("latin-1"), encoding.lower().decode("latin-1"))
 
 
 class BodyReader:
@@ -24,17 +46,18 @@ class BodyReader:
     ----------
     max_body : int
         Bytes of one body.
-    seconds : float
+    limits : TimeLimits
         How long a body may take to arrive.
     """
 
-    def __init__(self, max_body: int, seconds: float) -> None:
-        self._max_body, self._seconds = max_body, seconds
+    def __init__(self, max_body: int, limits: TimeLimits) -> None:
+        self._max_body, self._limits = max_body, limits
         self._n_held = 0
 
     @contextmanager
-    def held(self, n_bytes: int) -> Iterator[None]:
-        """Count bytes as taken, or refuse them."""
+    def held(self, headers: BodyHeaders) -> Iterator[None]:
+        """Count the bytes of a body as taken, or refuse it; one that does not say its size may be of any."""
+        n_bytes = self._max_body if headers.length is None else min(headers.length, self._max_body)
         if self._n_held and self._n_held + n_bytes > _HELD_BODIES * self._max_body:
             raise busy(503, "memory_full", "the requests at hand take all the memory they may; try again later")
         self._n_held += n_bytes
@@ -43,13 +66,11 @@ class BodyReader:
         finally:
             self._n_held -= n_bytes
 
-    async def read(self, request: Request) -> bytes:
+    async def read(self, request: Request, headers: BodyHeaders) -> bytes:
         """Return the body of a request."""
-        announced = _announced(request)
-        if announced is not None and announced > self._max_body:
-            await self._drain(request)
-            raise self._too_large()
-        with time_limit(self._seconds, _too_slow):
+        with self._limits.limited(_too_slow):
+            if headers.length is not None and headers.length > self._max_body:
+                await self._drain(request)
             pieces, n_bytes = [], 0
             while True:
                 message = await request.receive()
@@ -58,48 +79,30 @@ class BodyReader:
                 piece = message.get("body", b"")
                 n_bytes += len(piece)
                 if n_bytes > self._max_body:
-                    break
+                    await self._drain(request)
                 pieces.append(piece)
                 if not message.get("more_body", False):
                     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        await self._drain(request)
-        raise self._too_large()
 
-    async def _drain(self, request: Request) -> None:
-        """Read on for a while and drop it: most clients look for an answer only after they have sent all."""
+    async def _drain(self, request: Request) -> NoReturn:
+        """Refuse a body; read on for a while first, as most clients look for an answer after they have sent all."""
         n_bytes = 0
-        with time_limit(self._seconds, _too_slow):
-            while n_bytes < _DRAINED_BODIES * self._max_body:
-                message = await request.receive()
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-                n_bytes += len(message.get("body", b""))
-
-    def _too_large(self) -> RequestError:
-        message = f"the body is larger than {self._max_body} bytes (--max-body); send less at once"
-        return RequestError(413, "too_large", message, headers={"Connection": "close"})
+        while n_bytes < _DRAINED_BODIES * self._max_body:
+            message = await request.receive()
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                break
+            n_bytes += len(message.get("body", b""))
+        why = f"the body is larger than {self._max_body} bytes (--max-body); send less at once"
+        raise RequestError(413, "too_large", why, headers={"Connection": "close"})
 
 
-def size_of(request: Request, max_body: int) -> int:
-    """Return the bytes that a body may take: those it announces, or as many as are allowed."""
-    announced = _announced(request)
-    return max_body if announced is None else min(announced, max_body)
-
-
-def _announced(request: Request) -> int | None:
-    length = request.headers.get("content-length")
-    return int(length) if length is not None and length.isascii() and length.isdigit() else None
-
-
-def check_media_type(request: Request, expected: str) -> None:
+def check_media_type(headers: BodyHeaders, expected: str) -> None:
     """Refuse a body of another kind than is read here."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != expected:
-        what = f"{given[:100]!r} was sent" if given else "none was sent"
+    if headers.media_type != expected:
+        what = f"{headers.media_type[:100]!r} was sent" if headers.media_type else "none was sent"
         raise RequestError(415, "media_type", f"the Content-Type must be {expected}; {what}")
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
-        raise RequestError(415, "media_type", f"the body is encoded as {encoding[:100]!r}; send it as it is")
+    if headers.encoding not in ("", "identity"):
+        raise RequestError(415, "media_type", f"the body is encoded as {headers.encoding[:100]!r}; send it as it is")
 
 
 def form_fields(body: bytes) -> dict[str, str]:
@@ -115,34 +118,3 @@ def _too_slow() -> RequestError:
     return RequestError(
         408, "too_slow", "the body did not arrive in time; send it faster", headers={"Connection": "close"}
     )
-
-
-class time_limit:  # noqa: N801 - a context manager, as `asyncio.timeout`, which came with Python 3.11
-    """Cancel the task after some seconds, and raise an error in place of the cancellation.
-
-    Parameters
-    ----------
-    seconds : float
-    error : function
-        Returns what to raise.
-    """
-
-    def __init__(self, seconds: float, error: Any) -> None:
-        self._seconds, self._error = seconds, error
-        self._is_over = False
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._seconds, self._end, asyncio.current_task())
-
-    def _end(self, task: asyncio.Task[Any]) -> None:
-        self._is_over = True
-        task.cancel()
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self._timer.cancel()
-        if self._is_over and kind is asyncio.CancelledError:
-            task = asyncio.current_task()
-            if hasattr(task, "uncancel"):
-                task.uncancel()
-            raise self._error() from None

@@ -44,9 +44,7 @@ class RequestError(Exception):
     def response(self) -> Response:
         """Return what the client gets; `error` is a string, as the Open Inference Protocol wants it."""
         content: dict[str, Any] = {"error": self.message, "code": self.code, "details": list(self.details)}
-        return Response(
-            to_json(content, inf_nan_mode="null"), self.status, self.headers, media_type="application/json"
-        )
+        return Response(to_json(content, inf_nan_mode="null"), self.status, self.headers, media_type="application/json")
 
 
 def unreadable(error: ValidationError) -> RequestError:
@@ -62,7 +60,9 @@ def unreadable(error: ValidationError) -> RequestError:
     more = f" (and {len(found) - 1} more problems)" if len(found) > 1 else ""
     if is_syntax:
         return RequestError(400, "invalid_json", f"the body is not JSON: {first['problem']}", details)
-    return RequestError(422, "invalid_request", f"the request is not as expected{place}: {first['problem']}{more}", details)
+    return RequestError(
+        422, "invalid_request", f"the request is not as expected{place}: {first['problem']}{more}", details
+    )
 
 
 def invalid(message: str, at: str = "") -> RequestError:

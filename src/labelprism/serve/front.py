@@ -1,4 +1,4 @@
-"""What every request passes first: the token, the clock, the log, and errors that nobody expected."""
+"""What every request passes first: the token, the clock and the log."""
 
 from __future__ import annotations
 
@@ -105,12 +105,6 @@ class Front:
                 await _unauthorized().response()(scope, receive, counted)
         except ClientDisconnect:
             status = status or 499  # as nginx notes a client that left
-        except Exception:
-            logger.exception("unexpected error in %s %s", scope["method"], scope["path"][:_LONGEST_PATH])
-            if status:  # half an answer is out; only the connection can say that the rest is missing
-                raise
-            error = RequestError(500, "unexpected", "something unexpected went wrong; the log of the server tells more")
-            await error.response()(scope, receive, counted)
         finally:
             self._note(scope, status, perf_counter() - begin, n_bytes)
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from labelprism import __version__
 from labelprism.serve import schemas
-from labelprism.serve.bodies import size_of
+from labelprism.serve.bodies import BodyHeaders
 from labelprism.serve.errors import RequestError, invalid, unreadable
 from labelprism.serve.predict_api import Name
 from labelprism.serve.routes import add_route, json_response
@@ -25,6 +25,11 @@ Version = Annotated[str, Path(description="The version of the model that is serv
 
 _LOWEST = float(np.finfo(np.float32).min)
 _TEXTS = [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
+_SPARSE = [
+    {"name": "indptr", "datatype": "INT64", "shape": [-1]},
+    {"name": "indices", "datatype": "INT32", "shape": [-1]},
+    {"name": "values", "datatype": "FP32", "shape": [-1]},
+]
 _OUTPUTS = [
     {"name": "name", "datatype": "BYTES", "shape": [-1, -1]},
     {"name": "label", "datatype": "INT32", "shape": [-1, -1]},
@@ -47,63 +52,72 @@ def add_inference_protocol(app: FastAPI, service: Service) -> None:
         """Tell that the server answers requests; all its models are loaded before it listens."""
         return json_response({"ready": True})
 
-    async def model_ready(request: Request, name: Name, version: Version = "") -> Response:
+    async def model_ready(request: Request, name: Name) -> Response:
         """Tell that a model answers requests."""
+        return json_response({"name": service.models[name].name, "ready": True})
+
+    async def version_ready(request: Request, name: Name, version: Version) -> Response:
+        """Tell that a version of a model answers requests."""
         return json_response({"name": _model(service, name, version).name, "ready": True})
 
-    async def metadata(request: Request, name: Name, version: Version = "") -> Response:
+    async def metadata(request: Request, name: Name) -> Response:
         """Tell what a model takes and returns."""
-        model = _model(service, name, version)
-        return json_response(
-            {
-                "name": name,
-                "versions": [model.version],
-                "platform": "labelprism",
-                "inputs": [*(_TEXTS if model.takes_texts else []), *_matrix_inputs(model)],
-                "outputs": _OUTPUTS,
-            }
-        )
+        return json_response(_metadata(service.models[name]))
 
-    async def infer(request: Request, name: Name, version: Version = "") -> Response:
+    async def version_metadata(request: Request, name: Name, version: Version) -> Response:
+        """Tell what a version of a model takes and returns."""
+        return json_response(_metadata(_model(service, name, version)))
+
+    async def infer(request: Request, name: Name) -> Response:
         """Suggest labels for texts, or for rows as a sparse or dense matrix."""
-        model = _model(service, name, version)
-        with service.bodies.held(size_of(request, service.settings.max_body)):
-            content, blobs = split_body(request.headers.get(HEADER_LENGTH), await service.bodies.read(request))
-            try:
-                body = schemas.InferRequest.model_validate_json(content)
-            except ValidationError as error:
-                raise unreadable(error) from None
-            return await _answer(service, model, body, blobs, request)
+        return await _infer(service, service.models[name], request)
+
+    async def version_infer(request: Request, name: Name, version: Version) -> Response:
+        """Suggest labels by a version of a model, as long as that is the one that is served."""
+        return await _infer(service, _model(service, name, version), request)
 
     common: dict[str, Any] = {"tags": ["Open Inference Protocol"]}
-    body_of = {"content": {"application/json": {"schema": schemas.InferRequest.model_json_schema()}}, "required": True}
+    body = {"content": {"application/json": {"schema": schemas.InferRequest.model_json_schema()}}, "required": True}
+    posted: dict[str, Any] = {**common, "openapi_extra": {"requestBody": body}}
+    of_model, of_version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
     add_route(app, "GET", "/v2", server, schemas.ServerMetadata, **common)
     add_route(app, "GET", "/v2/health/live", live, schemas.Alive, **common)
     add_route(app, "GET", "/v2/health/ready", ready, schemas.Ready, **common)
-    for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        suffix = "_of_version" if "{version}" in path else ""
-        for end, endpoint, answer in (("", metadata, schemas.ModelMetadata), ("/ready", model_ready, schemas.ModelReady)):
-            add_route(app, "GET", path + end, endpoint, answer, name=endpoint.__name__ + suffix, **common)
-        add_route(
-            app, "POST", f"{path}/infer", infer, schemas.InferResponse, name=f"infer{suffix}",
-            openapi_extra={"requestBody": body_of}, **common,
-        )  # fmt: skip
+    add_route(app, "GET", of_model, metadata, schemas.ModelMetadata, **common)
+    add_route(app, "GET", of_version, version_metadata, schemas.ModelMetadata, **common)
+    add_route(app, "GET", f"{of_model}/ready", model_ready, schemas.ModelReady, **common)
+    add_route(app, "GET", f"{of_version}/ready", version_ready, schemas.ModelReady, **common)
+    add_route(app, "POST", f"{of_model}/infer", infer, schemas.InferResponse, **posted)
+    add_route(app, "POST", f"{of_version}/infer", version_infer, schemas.InferResponse, **posted)
 
 
 def _model(service: Service, name: str, version: str) -> ServedModel:
     model = service.models[name]
-    if version and version != model.version:
+    if version != model.version:
         raise RequestError(404, "unknown_version", f"the model {name} is served in version {model.version} only")
     return model
 
 
-def _matrix_inputs(model: ServedModel) -> list[dict[str, Any]]:
-    return [
-        {"name": "indptr", "datatype": "INT64", "shape": [-1]},
-        {"name": "indices", "datatype": "INT32", "shape": [-1]},
-        {"name": "values", "datatype": "FP32", "shape": [-1]},
-        {"name": "rows", "datatype": "FP32", "shape": [-1, model.n_features]},
-    ]
+def _metadata(model: ServedModel) -> dict[str, Any]:
+    rows = {"name": "rows", "datatype": "FP32", "shape": [-1, model.n_features]}
+    return {
+        "name": model.name,
+        "versions": [model.version],
+        "platform": "labelprism",
+        "inputs": [*(_TEXTS if model.takes_texts else []), *_SPARSE, rows],
+        "outputs": _OUTPUTS,
+    }
+
+
+async def _infer(service: Service, model: ServedModel, request: Request) -> Response:
+    headers = BodyHeaders.of(request)
+    with service.bodies.held(headers):
+        content, blobs = split_body(request.headers.get(HEADER_LENGTH), await service.bodies.read(request, headers))
+        try:
+            body = schemas.InferRequest.model_validate_json(content)
+        except ValidationError as error:
+            raise unreadable(error) from None
+        return await _answer(service, model, body, blobs, request)
 
 
 async def _answer(
@@ -174,7 +188,7 @@ def _sparse(service: Service, model: ServedModel, inputs: dict[str, Any]) -> Row
 
 def _outputs(model: ServedModel, ranking: Ranking, threshold: float | None) -> dict[str, Any]:
     """Return the outputs, of shape (n, k); the ends of rows that have fewer are "", -1 and the lowest number."""
-    labels, scores = ranking.labels.copy(), ranking.scores.copy()
+    labels, scores = ranking.labels.copy(), ranking.scores.astype(np.float32)
     if threshold is not None:
         labels[scores < threshold] = -1
     scores[labels < 0] = _LOWEST

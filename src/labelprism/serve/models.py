@@ -18,7 +18,7 @@ _ATTEMPTS = 5
 def load_whole(name: str, path: str, n_threads: int) -> ServedModel:
     """Return the model in a folder, all of it from the same save.
 
-    A folder that is replaced while it is read gives some files of each; so the folder must be the same before and after.
+    A folder that is replaced while it is read gives some files of each; so it must be the same before and after.
     """
     for attempt in range(_ATTEMPTS):
         try:

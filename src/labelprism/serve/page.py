@@ -101,18 +101,20 @@ def _documentation(document: dict[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>labelprism: the API</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="page/icon.svg"><link rel="stylesheet" href="page/page.css"></head><body>'
-        f'<header><h1>{html.escape(document["info"]["title"])} {html.escape(document["info"]["version"])}</h1>'
+        f"<header><h1>{html.escape(document['info']['title'])} {html.escape(document['info']['version'])}</h1>"
         '<nav><a href="./">The page</a> <a href="openapi.json">openapi.json</a></nav></header>'
-        f"<main class=\"docs\"><p>{html.escape(document['info'].get('description', ''))}</p>"
+        f'<main class="docs"><p>{html.escape(document["info"].get("description", ""))}</p>'
         f"<h2>Requests</h2>{''.join(operations)}<h2>Bodies</h2>{shown}</main></body></html>"
     )
 
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     bodies = operation.get("requestBody", {}).get("content", {})
-    request = "".join(f"<p>Body: <code>{html.escape(kind)}</code></p>{_code(body['schema'])}" for kind, body in bodies.items())
+    request = "".join(
+        f"<p>Body: <code>{html.escape(kind)}</code></p>{_code(body['schema'])}" for kind, body in bodies.items()
+    )
     answers = "".join(
-        f"<tr><th scope=\"row\">{html.escape(str(status))}</th><td>{html.escape(answer['description'])}</td></tr>"
+        f'<tr><th scope="row">{html.escape(str(status))}</th><td>{html.escape(answer["description"])}</td></tr>'
         for status, answer in operation["responses"].items()
     )
     return (
@@ -123,4 +125,4 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
 
 
 def _code(value: Any) -> str:
-    return f"<pre tabindex=\"0\">{html.escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"
+    return f'<pre tabindex="0">{html.escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import FastAPI, Path
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,11 +30,13 @@ def labels_of(ranking: Ranking, names: list[str], threshold: float | None) -> li
     names : list of c str
     threshold : float or None
     """
-    # Six decimals: scores are of the order of 1, and float32 has seven digits.
-    scores = np.round(ranking.scores.astype(np.float64), 6).tolist()
     found = [
-        [{"label": label, "name": names[label], "score": score} for label, score in zip(*row, strict=True) if label >= 0]
-        for row in zip(ranking.labels.tolist(), scores, strict=True)
+        [
+            {"label": label, "name": names[label], "score": score}
+            for label, score in zip(*row, strict=True)
+            if label >= 0
+        ]
+        for row in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
     ]
     if threshold is None:
         return found
@@ -84,9 +85,9 @@ def add_predict_api(app: FastAPI, service: Service) -> None:
         return json_response(await service.slowly(node_report, model, int(number)))
 
     common: dict[str, Any] = {"tags": ["predict"]}
+    add_route(app, "POST", "/v1/models/{name}/predict", predict, PredictResponse, **common)
     add_route(app, "GET", "/v1/models", list_models, ModelList, **common)
     add_route(app, "GET", "/v1/models/{name}", show_model, ModelInfo, **common)
-    add_route(app, "POST", "/v1/models/{name}/predict", predict, PredictResponse, **common)
     add_route(app, "GET", "/v1/models/{name}/nodes/{node}", show_node, NodeReport, **common)
 
 

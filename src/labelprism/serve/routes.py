@@ -8,6 +8,7 @@ one step of pydantic.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,17 +16,20 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from labelprism.serve.bodies import check_media_type, size_of
+from labelprism.serve.bodies import BodyHeaders, check_media_type
 from labelprism.serve.errors import RequestError, unreadable
 from labelprism.serve.schemas import ErrorResponse
 from labelprism.serve.service import Service
 
+logger = logging.getLogger("labelprism")
+
 Endpoint = Callable[..., Awaitable[Response]]
 
+_LONGEST_PATH = 200
 _REFUSALS = {
     400: "The body is not what it says it is.",
     401: "The token is missing or wrong.",
@@ -61,15 +65,25 @@ def _direct(endpoint: Endpoint) -> ASGIApp:
             if adapter is None:
                 response = await endpoint(request, **scope["path_params"])
             else:
-                check_media_type(request, "application/json")
-                with service.bodies.held(size_of(request, service.settings.max_body)):
-                    parsed = _parsed(adapter, await service.bodies.read(request))
+                headers = BodyHeaders.of(request)
+                check_media_type(headers, "application/json")
+                with service.bodies.held(headers):
+                    parsed = _parsed(adapter, await service.bodies.read(request, headers))
                     response = await endpoint(request, **scope["path_params"], body=parsed)
         except RequestError as error:
             response = error.response()
+        except ClientDisconnect:
+            raise
+        except Exception:
+            logger.exception("unexpected error in %s %s", scope["method"], scope["path"][:_LONGEST_PATH])
+            response = _unexpected().response()
         await response(scope, receive, send)
 
     return app
+
+
+def _unexpected() -> RequestError:
+    return RequestError(500, "unexpected", "something unexpected went wrong; the log of the server tells more")
 
 
 def _parsed(adapter: TypeAdapter[Any], content: bytes) -> Any:

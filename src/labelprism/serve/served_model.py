@@ -6,26 +6,30 @@ import hashlib
 import math
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelprism import PrismClassifier, _core
-from labelprism._arrays import Float32, Int32, csr_parts
+from labelprism._arrays import Int32, csr_parts
+from labelprism._weights import Float64
 from labelprism.features import TextFeatures
 from labelprism.serve.errors import invalid
 from labelprism.serve.text_rows import quick_transform
 
-Rows = list[str] | sp.csr_array
-"""Texts, or a matrix of sorted rows as wide as the model."""
+Rows: TypeAlias = list[str] | Any
+"""Texts, or a csr_array of shape (n, d) whose rows are sorted."""
 
 
 class Ranking(NamedTuple):
-    """The best labels of n rows, best first; labels of -1 fill up rows that have fewer."""
+    """The best labels of n rows, best first; labels of -1, with scores of -inf, fill up rows that have fewer.
+
+    Scores have six decimals: they are of the order of 1, and float32 has seven digits.
+    """
 
     labels: Int32
-    scores: Float32
+    scores: Float64
 
 
 class ServedModel:
@@ -87,18 +91,17 @@ class ServedModel:
         """
         X, k = self.matrix(rows), min(k, self.n_labels)
         if not likely:
-            return Ranking(*self._model.predict_topk(X, k))
+            return _rounded(*self._model.predict_topk(X, k))
         exclusive = self.classifier._target_format.is_exclusive
         found = []
         for _, scores in self._model.score_blocks(X):
             labels, best = _core.top_k_csr(*csr_parts(scores), k, self._n_threads)
-            likely_of = sp.csr_array(
-                (self._model.probabilities(scores, exclusive), scores.indices, scores.indptr), shape=scores.shape
-            )
-            rows_of = np.arange(labels.shape[0])[:, None]
-            values = np.asarray(likely_of[np.broadcast_to(rows_of, labels.shape), np.maximum(labels, 0)])
-            found.append((labels, np.where(labels >= 0, values, best).astype(np.float32)))
-        return Ranking(*(np.concatenate(part) for part in zip(*found, strict=True)))
+            row_of = np.repeat(np.arange(labels.shape[0]), np.diff(scores.indptr))
+            entry_of = sp.csr_array((np.arange(scores.nnz), (row_of, scores.indices)), shape=scores.shape)
+            at = labels >= 0
+            best[at] = self._model.probabilities(scores, exclusive)[entry_of[np.nonzero(at)[0], labels[at]]]
+            found.append((labels, best))
+        return _rounded(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
     def candidates(self, rows: Rows) -> list[list[dict[str, Any]]]:
         """Return the candidates of each row with the filter's log-probabilities, the most probable first."""
@@ -119,7 +122,10 @@ class ServedModel:
         found = self.classifier.explain(row, min(k, self.n_labels))
         return {
             "paths": [
-                [{"node": step.node, "margin": finite(step.margin), "probability": finite(step.probability)} for step in path]
+                [
+                    {"node": step.node, "margin": finite(step.margin), "probability": finite(step.probability)}
+                    for step in path
+                ]
                 for path in found.paths
             ],
             "labels": [
@@ -149,6 +155,10 @@ class ServedModel:
             "input": "texts" if self.takes_texts else "rows",
             "loaded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.loaded_at)),
         }
+
+
+def _rounded(labels: Int32, scores: Any) -> Ranking:
+    return Ranking(labels, np.round(scores.astype(np.float64), 6))
 
 
 def identity(path: str) -> tuple[int, int, int]:

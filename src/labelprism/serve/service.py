@@ -11,12 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelprism.serve.batching import Batcher, Job
-from labelprism.serve.bodies import BodyReader, time_limit
+from labelprism.serve.bodies import BodyReader
 from labelprism.serve.errors import RequestError, busy, invalid
 from labelprism.serve.metrics import ServerMetrics
 from labelprism.serve.models import ModelStore
 from labelprism.serve.served_model import Ranking, Rows, ServedModel
 from labelprism.serve.settings import ServeSettings
+from labelprism.serve.time_limits import TimeLimits
 
 Result = TypeVar("Result")
 
@@ -37,7 +38,8 @@ class Service:
         self.models = ModelStore(
             settings.models, settings.threads, self.metrics.model_changed, self.metrics.reload_failed
         )
-        self.bodies = BodyReader(settings.max_body, settings.timeout_s)
+        self.limits = TimeLimits(settings.timeout_s)
+        self.bodies = BodyReader(settings.max_body, self.limits)
         self._thread = ThreadPoolExecutor(1, "labelprism-batches")
         self._slow_thread = ThreadPoolExecutor(1, "labelprism-explanations")
         self._n_slow = 0
@@ -62,7 +64,7 @@ class Service:
             Whether scores are to be probabilities.
         """
         job = Job(rows, k, likely, self.settings.deadline_ms / 1000)
-        with time_limit(self.settings.timeout_s, _timed_out):
+        with self.limits.limited(_timed_out):
             return await self._batchers[name].submit(job)
 
     async def slowly(self, function: Callable[..., Result], *arguments: Any) -> Result:
@@ -71,7 +73,7 @@ class Service:
             raise busy(429, "queue_full", f"{self._n_slow} explanations wait already; try again later")
         self._n_slow += 1
         try:
-            with time_limit(self.settings.timeout_s, _timed_out):
+            with self.limits.limited(_timed_out):
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._slow_thread, function, *arguments)
         finally:
@@ -114,9 +116,9 @@ class Service:
                 raise invalid(message, place)
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(indices) for indices, _ in rows], out=indptr[1:])
-        indices = np.concatenate([np.zeros(0, np.int64), *(np.asarray(part, np.int64) for part, _ in rows)])
-        values = np.concatenate([np.zeros(0, np.float64), *(np.asarray(part, np.float64) for _, part in rows)])
-        return checked_matrix(model, indptr, indices, values, at)
+        all_indices = np.concatenate([np.zeros(0, np.int64), *(np.asarray(part, np.int64) for part, _ in rows)])
+        all_values = np.concatenate([np.zeros(0, np.float64), *(np.asarray(part, np.float64) for _, part in rows)])
+        return checked_matrix(model, indptr, all_indices, all_values, at)
 
 
 def checked_matrix(model: ServedModel, indptr: Any, indices: Any, values: Any, at: str) -> Any:
@@ -148,7 +150,8 @@ def checked_matrix(model: ServedModel, indptr: Any, indices: Any, values: Any, a
         row = row_of[strange[0]]
         message = f"row {row} has the value {values[strange[0]]}, which is no finite number of 32 bits"
         raise invalid(message, f"{at}.{row}")
-    X = sp.csr_array((narrow, indices.astype(np.int32), indptr), shape=(indptr.size - 1, model.n_features))
+    parts = narrow, indices.astype(np.int32), indptr.astype(np.int32)
+    X = sp.csr_array(parts, shape=(indptr.size - 1, model.n_features))
     X.sort_indices()
     repeated = np.flatnonzero((np.diff(X.indices) == 0) & (np.diff(row_of) == 0))
     if repeated.size:

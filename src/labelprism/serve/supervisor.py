@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from types import FrameType
 
 from prometheus_client.multiprocess import mark_process_dead
@@ -102,11 +103,9 @@ def _start(settings: ServeSettings, listening: socket.socket, folder: str) -> su
         start_new_session=True,  # Ctrl-C is for the supervisor, who tells them
     )
     assert worker.stdin is not None
-    try:
+    with suppress(BrokenPipeError):  # it died at once, which is seen at the next look
         worker.stdin.write(settings.to_json().encode() + b"\n")
         worker.stdin.flush()
-    except BrokenPipeError:  # it died at once, which is seen at the next look
-        pass
     return worker
 
 
@@ -128,7 +127,5 @@ def _end(places: list[_Place], seconds: float) -> None:
 
 def _close_pipe(worker: subprocess.Popen[bytes]) -> None:
     assert worker.stdin is not None
-    try:
+    with suppress(BrokenPipeError):
         worker.stdin.close()
-    except BrokenPipeError:
-        pass

@@ -47,7 +47,9 @@ def values_of(inputs: Sequence[Tensor], blobs: bytes) -> dict[str, Any]:
         size = (tensor.parameters or {}).get("binary_data_size")
         if size is not None:
             if type(size) is not int or not 0 <= size <= len(blobs) or tensor.data is not None:
-                raise invalid("binary_data_size must be the bytes of the tensor after the JSON, in place of data", place)
+                raise invalid(
+                    "binary_data_size must be the bytes of the tensor after the JSON, in place of data", place
+                )
             blob, blobs = blobs[:size], blobs[size:]
             values = _from_bytes(tensor, blob, place)
         elif tensor.data is None:
@@ -112,7 +114,7 @@ def packed(name: str, datatype: str, values: Any, is_binary: bool) -> tuple[dict
     if not is_binary:
         flat = values.ravel().tolist()
         if datatype == "FP32":
-            flat = [float(f"{value:.9g}") for value in flat]
+            flat = [float(f"{value:.7g}") for value in flat]
         return {**entry, "data": flat}, b""
     if datatype == "BYTES":
         encoded = [text.encode() for text in values.ravel().tolist()]

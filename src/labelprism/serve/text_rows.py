@@ -52,7 +52,8 @@ def quick_transform(features: Any, n_threads: int) -> Transform:
         np.log(counts, out=counts)
         counts += 1
         counts *= idf[indices]
-        rows = sp.csr_array((counts, indices, indptr), shape=(len(texts), width))
+        # Both of 32 bits: SciPy would widen the indices to the type of the pointers, and the kernels narrow them again.
+        rows = sp.csr_array((counts, indices, indptr.astype(np.int32)), shape=(len(texts), width))
         inplace_csr_row_normalize_l2(rows)
         return rows
 
