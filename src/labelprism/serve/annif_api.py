@@ -70,7 +70,7 @@ def add_annif_api(app: FastAPI, service: Service) -> None:
             limit, threshold = _limit(fields.get("limit", "10")), _threshold(fields.get("threshold", "0"))
             service.check_k(limit)
             if not model.takes_texts:
-                model.matrix([])  # says what is wrong
+                model.features_of([])  # says what is wrong
             request.scope["labelprism.note"] = {"model": project_id, "rows": 1}
             ranking, model = await service.rank(project_id, [fields["text"]], limit, likely=True)
             found = labels_of(ranking, model.names, threshold)[0]

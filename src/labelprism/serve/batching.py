@@ -1,7 +1,8 @@
 """Requests of the same moment are answered together: one native call for all of them.
 
-Nobody waits for company. What has arrived when the event loop comes round is a batch; while a batch is computed, the
-next one gathers. The queue is bounded in rows, and a request that has waited too long is not computed any more.
+Nobody waits for company: a batch is computed as soon as a turn of the event loop brings no further request, and while
+a batch is computed, the next one gathers. The queue is bounded in rows, and a request that has waited too long is not
+computed any more.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from concurrent.futures import Executor
 from time import monotonic
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from labelprism.serve.errors import RequestError, busy
 from labelprism.serve.served_model import Ranking, Rows, ServedModel
+from labelprism.serve.sparse_rows import stacked
 
 # A batch of up to these sizes takes a millisecond or so and is computed in the event loop: handing it to a thread and
 # taking it back costs about as much as twenty rows do.
 _INLINE_ROWS = 48
 _INLINE_CHARACTERS = 1 << 15
+_GATHERING = 0.002  # seconds, for as long as every turn of the event loop brings more
 _BATCH_ROWS = 256
 _BATCH_CHARACTERS = 1 << 20
 
@@ -32,7 +32,7 @@ class Job:
 
     Parameters
     ----------
-    rows : list of n str, or csr_array of shape (n, d)
+    rows : list of n str, or n SparseRows
     k : int
     likely : bool
         Whether scores are to be probabilities.
@@ -40,7 +40,7 @@ class Job:
         How long it may wait.
     """
 
-    __slots__ = ("deadline", "future", "key", "n_rows", "rows", "size")
+    __slots__ = ("arrival", "deadline", "future", "key", "n_rows", "rows", "size")
 
     def __init__(self, rows: Rows, k: int, likely: bool, seconds: float) -> None:
         self.rows = rows
@@ -48,10 +48,11 @@ class Job:
         if isinstance(rows, list):
             self.n_rows, self.size = len(rows), sum(map(len, rows))
         else:
-            self.n_rows, self.size = rows.shape[0], 8 * rows.nnz
+            self.n_rows, self.size = rows.n_rows, 8 * rows.data.size
         # Only jobs of the same k go together: with another k the recipe may look for further candidates.
         self.key = (isinstance(rows, list), k, likely)
-        self.deadline = monotonic() + seconds
+        self.arrival = monotonic()
+        self.deadline = self.arrival + seconds
         self.future: asyncio.Future[tuple[Ranking, ServedModel]] = asyncio.get_running_loop().create_future()
 
 
@@ -77,6 +78,7 @@ class Batcher:
         self._waiting: deque[Job] = deque()
         self._is_scheduled = self._is_busy = False
         self._timer: asyncio.TimerHandle | None = None
+        self._n_before = 0
         self.n_rows = 0
 
     def submit(self, job: Job) -> asyncio.Future[tuple[Ranking, ServedModel]]:
@@ -93,6 +95,15 @@ class Batcher:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._work)
         return job.future
+
+    def _is_gathering(self) -> bool:
+        """Tell whether to look once more for requests that are on their way, as there were some a moment ago."""
+        n_rows, n_before = self.n_rows, self._n_before
+        if n_rows == n_before or n_rows >= _INLINE_ROWS or monotonic() - self._waiting[0].arrival > _GATHERING:
+            self._n_before = 0
+            return False
+        self._n_before = n_rows
+        return True
 
     def _expire_later(self) -> None:
         """See to it that jobs that wait for a long batch are given up in time; they wait in the order of their ends."""
@@ -113,6 +124,9 @@ class Batcher:
             job.future.set_exception(_too_late())
 
     def _work(self) -> None:
+        if self._is_gathering():
+            asyncio.get_running_loop().call_soon(self._work)
+            return
         self._is_scheduled = False
         while self._waiting:
             batch, n_rows, size = self._take()
@@ -185,10 +199,5 @@ def _computed(model: ServedModel, batch: list[Job]) -> Ranking:
 def _joined(batch: list[Job]) -> Rows:
     if len(batch) == 1:
         return batch[0].rows
-    if isinstance(batch[0].rows, list):
-        return [text for job in batch for text in job.rows]
-    matrices: list[Any] = [job.rows for job in batch]
-    lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)  # a batch is not that large
-    indices, data = (np.concatenate([getattr(matrix, part) for matrix in matrices]) for part in ("indices", "data"))
-    return sp.csr_array((data, indices, indptr), shape=(lengths.size, matrices[0].shape[1]))
+    parts: list[Any] = [job.rows for job in batch]
+    return [text for part in parts for text in part] if isinstance(parts[0], list) else stacked(parts)

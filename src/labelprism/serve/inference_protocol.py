@@ -134,7 +134,7 @@ async def _answer(
         raise invalid("the parameter probabilities must be true or false", "parameters.probabilities")
     service.check_k(k)
     rows = _rows(service, model, values_of(body.inputs, blobs))
-    n_rows = len(rows) if isinstance(rows, list) else rows.shape[0]
+    n_rows = len(rows) if isinstance(rows, list) else rows.n_rows
     request.scope["labelprism.note"] = {"model": model.name, "rows": n_rows}
     service.check_count(n_rows, "inputs")
     if n_rows == 0:
@@ -151,7 +151,7 @@ def _rows(service: Service, model: ServedModel, inputs: dict[str, Any]) -> Rows:
         if texts.dtype != object:
             raise invalid("the input text must be of datatype BYTES", "inputs")
         if not model.takes_texts:
-            model.matrix([])  # says what is wrong
+            model.features_of([])  # says what is wrong
         try:
             return [text.decode() if isinstance(text, bytes) else text for text in texts.ravel().tolist()]
         except UnicodeDecodeError as error:

@@ -50,12 +50,12 @@ def add_predict_api(app: FastAPI, service: Service) -> None:
         """Suggest labels for one or several texts or rows."""
         model = service.models[name]
         rows = _rows(service, model, body)
-        n_rows = len(rows) if isinstance(rows, list) else rows.shape[0]
+        n_rows = len(rows) if isinstance(rows, list) else rows.n_rows
         request.scope["labelprism.note"] = {"model": name, "rows": n_rows}
         service.check_count(n_rows, "texts" if isinstance(rows, list) else "rows")
         service.check_k(body.k)
         if isinstance(rows, list) and not model.takes_texts:
-            model.matrix(rows)  # says what is wrong
+            model.features_of(rows)  # says what is wrong
         if body.explain and n_rows > _MOST_EXPLAINED:
             raise invalid(f"{n_rows} rows, at most {_MOST_EXPLAINED} are explained at once", "explain")
         if body.explain or body.candidates:

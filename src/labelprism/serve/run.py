@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -74,9 +73,6 @@ def serve(settings: ServeSettings, listening: socket.socket, address: str) -> No
         timeout_graceful_shutdown=settings.shutdown_s,
     )
     server = uvicorn.Server(config)
-    # Models and modules stay for good; the collector of cycles need not look at them again and again.
-    gc.collect()
-    gc.freeze()
     # uvicorn ends on these signals and then raises them once more, which is to end nothing else.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: None)

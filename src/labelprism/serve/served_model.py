@@ -16,10 +16,11 @@ from labelprism._arrays import Int32, csr_parts
 from labelprism._weights import Float64
 from labelprism.features import TextFeatures
 from labelprism.serve.errors import invalid
+from labelprism.serve.sparse_rows import SparseRows
 from labelprism.serve.text_rows import quick_transform
 
-Rows: TypeAlias = list[str] | Any
-"""Texts, or a csr_array of shape (n, d) whose rows are sorted."""
+Rows: TypeAlias = list[str] | SparseRows
+_ALL_ALLOWED = np.zeros(0, np.uint8)
 
 
 class Ranking(NamedTuple):
@@ -59,12 +60,13 @@ class ServedModel:
         self.takes_texts = isinstance(features, TextFeatures)
         self._n_threads = n_threads
         self._model = self.classifier._model()
+        self._recipe = self.classifier.__dict__.get("recipe_")
         if self.takes_texts:
             features.use_threads(n_threads)
             self._transform = quick_transform(features, n_threads)
 
-    def matrix(self, rows: Rows) -> sp.csr_array:
-        """Return rows as the model takes them, a csr_array of shape (n, d)."""
+    def features_of(self, rows: Rows) -> SparseRows:
+        """Return rows as the model takes them."""
         if not isinstance(rows, list):
             return rows
         if not self.takes_texts:
@@ -79,7 +81,7 @@ class ServedModel:
 
         Parameters
         ----------
-        rows : list of n str, or csr_array of shape (n, d)
+        rows : list of n str, or n SparseRows
         k : int
         likely : bool
             Whether scores are to be probabilities.
@@ -89,23 +91,31 @@ class ServedModel:
         Ranking
             Arrays of shape (n, k), or fewer columns if there are fewer labels.
         """
-        X, k = self.matrix(rows), min(k, self.n_labels)
-        if not likely:
-            return _rounded(*self._model.predict_topk(X, k))
+        found, k = self.features_of(rows), min(k, self.n_labels)
+        if likely:
+            return self._likely(found.matrix(self.n_features), k)
+        if self._recipe is None:
+            return _rounded(*self._model.predict_topk(found.matrix(self.n_features), k))
+        # As `DefaultRecipe.predict_topk`, less the checks of what was checked when the request came.
+        native, smallest = self._recipe._predictor, self._recipe._smallest
+        return _rounded(*native.predict(*found, k, smallest, _ALL_ALLOWED, self._n_threads))
+
+    def _likely(self, X: sp.csr_array, k: int) -> Ranking:
+        """Return the k best labels with their probabilities, which need the scores of all candidates of a row."""
         exclusive = self.classifier._target_format.is_exclusive
-        found = []
+        blocks = []
         for _, scores in self._model.score_blocks(X):
             labels, best = _core.top_k_csr(*csr_parts(scores), k, self._n_threads)
             row_of = np.repeat(np.arange(labels.shape[0]), np.diff(scores.indptr))
             entry_of = sp.csr_array((np.arange(scores.nnz), (row_of, scores.indices)), shape=scores.shape)
             at = labels >= 0
             best[at] = self._model.probabilities(scores, exclusive)[entry_of[np.nonzero(at)[0], labels[at]]]
-            found.append((labels, best))
-        return _rounded(*(np.concatenate(part) for part in zip(*found, strict=True)))
+            blocks.append((labels, best))
+        return _rounded(*(np.concatenate(part) for part in zip(*blocks, strict=True)))
 
     def candidates(self, rows: Rows) -> list[list[dict[str, Any]]]:
         """Return the candidates of each row with the filter's log-probabilities, the most probable first."""
-        found = self._model.candidates(self.matrix(rows))
+        found = self._model.candidates(self.features_of(rows).matrix(self.n_features))
         lists = []
         for begin, end in zip(found.indptr[:-1], found.indptr[1:], strict=True):
             labels, values = found.indices[begin:end], found.data[begin:end]
@@ -116,9 +126,9 @@ class ServedModel:
 
     def explanation(self, rows: Rows, position: int, k: int) -> dict[str, Any]:
         """Return why one of the rows gets its labels, fit for JSON."""
-        row = [rows[position]] if isinstance(rows, list) else rows[[position]]
-        if not isinstance(row, list) and self.takes_texts:  # features of its own making, which it would make anew
+        if self.takes_texts and not isinstance(rows, list):  # features of its own making, which it would make anew
             raise invalid("explain goes with texts where the model takes texts; send text or texts")
+        row: Any = [rows[position]] if isinstance(rows, list) else rows.row(position).matrix(self.n_features)
         found = self.classifier.explain(row, min(k, self.n_labels))
         return {
             "paths": [

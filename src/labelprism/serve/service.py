@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from labelprism.serve.batching import Batcher, Job
 from labelprism.serve.bodies import BodyReader
@@ -17,6 +16,7 @@ from labelprism.serve.metrics import ServerMetrics
 from labelprism.serve.models import ModelStore
 from labelprism.serve.served_model import Ranking, Rows, ServedModel
 from labelprism.serve.settings import ServeSettings
+from labelprism.serve.sparse_rows import SparseRows
 from labelprism.serve.time_limits import TimeLimits
 
 Result = TypeVar("Result")
@@ -58,7 +58,7 @@ class Service:
         ----------
         name : str
             Of a model that is there.
-        rows : list of n str, or csr_array of shape (n, d)
+        rows : list of n str, or n SparseRows
         k : int
         likely : bool
             Whether scores are to be probabilities.
@@ -91,7 +91,7 @@ class Service:
         if n_rows > self.settings.max_rows:
             raise invalid(f"{n_rows} rows, at most {self.settings.max_rows} may come at once (--max-rows)", at)
 
-    def matrix(self, model: ServedModel, rows: Sequence[tuple[list[int], list[float]]], at: str = "rows") -> Any:
+    def matrix(self, model: ServedModel, rows: Sequence[tuple[list[int], list[float]]], at: str = "rows") -> SparseRows:
         """Return rows as a matrix, after a look at every index and value.
 
         Parameters
@@ -103,7 +103,7 @@ class Service:
 
         Returns
         -------
-        csr_array of shape (n, d), float32, sorted
+        SparseRows
         """
         for number, (indices, values) in enumerate(rows):
             place = f"{at}.{number}"
@@ -121,7 +121,7 @@ class Service:
         return checked_matrix(model, indptr, all_indices, all_values, at)
 
 
-def checked_matrix(model: ServedModel, indptr: Any, indices: Any, values: Any, at: str) -> Any:
+def checked_matrix(model: ServedModel, indptr: Any, indices: Any, values: Any, at: str) -> SparseRows:
     """Return a matrix whose indices are in range and whose values are finite.
 
     Parameters
@@ -135,7 +135,7 @@ def checked_matrix(model: ServedModel, indptr: Any, indices: Any, values: Any, a
 
     Returns
     -------
-    csr_array of shape (n, d), float32, sorted
+    SparseRows
     """
     row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
     outside = np.flatnonzero((indices < 0) | (indices >= model.n_features))
@@ -150,14 +150,13 @@ def checked_matrix(model: ServedModel, indptr: Any, indices: Any, values: Any, a
         row = row_of[strange[0]]
         message = f"row {row} has the value {values[strange[0]]}, which is no finite number of 32 bits"
         raise invalid(message, f"{at}.{row}")
-    parts = narrow, indices.astype(np.int32), indptr.astype(np.int32)
-    X = sp.csr_array(parts, shape=(indptr.size - 1, model.n_features))
-    X.sort_indices()
-    repeated = np.flatnonzero((np.diff(X.indices) == 0) & (np.diff(row_of) == 0))
+    order = np.lexsort((indices, row_of))
+    indices = indices[order].astype(np.int32)
+    repeated = np.flatnonzero((np.diff(indices) == 0) & (np.diff(row_of) == 0))
     if repeated.size:
-        row, index = row_of[repeated[0]], X.indices[repeated[0]]
+        row, index = row_of[repeated[0]], indices[repeated[0]]
         raise invalid(f"row {row} has the index {index} twice; give each feature once", f"{at}.{row}")
-    return X
+    return SparseRows(indptr, indices, narrow[order])
 
 
 def _timed_out() -> RequestError:

@@ -7,17 +7,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.sparsefuncs_fast import inplace_csr_row_normalize_l2
 
 from labelprism import _core
+from labelprism._arrays import Float32, Int32, as_csr, csr_parts
 from labelprism.features import Tfidf
 from labelprism.features.text import _encoded, _joined, _normalised
+from labelprism.serve.sparse_rows import SparseRows
 
-Transform = Callable[[list[str]], sp.csr_array]
+Transform = Callable[[list[str]], SparseRows]
+
+
+class _ForSklearn(NamedTuple):
+    """What scikit-learn's kernel looks at of a matrix; it wants both kinds of indices to be of the same type."""
+
+    data: Float32
+    shape: tuple[int, int]
+    indices: Int32
+    indptr: Int32
 
 
 def quick_transform(features: Any, n_threads: int) -> Transform:
@@ -32,15 +42,15 @@ def quick_transform(features: Any, n_threads: int) -> Transform:
     Returns
     -------
     function of a list of n str
-        It returns a csr_array of shape (n, d), float32.
+        It returns n rows.
     """
     weights = features.weights_
     is_usual = isinstance(weights, Tfidf) and weights.sublinear_tf and weights.norm == "l2"
     if len(features.hashers_) != 1 or not is_usual:
-        return lambda texts: sp.csr_array(features.transform(texts))
+        return lambda texts: SparseRows(*csr_parts(as_csr(features.transform(texts))))
     options, idf, width = features.hashers_[0]._options(), weights.idf_, features.n_features_out_
 
-    def transform(texts: list[str]) -> sp.csr_array:
+    def transform(texts: list[str]) -> SparseRows:
         encoded = _encoded(texts, 0)
         utf8, offsets = _joined(encoded)
         to_fold = _core.texts_to_fold(utf8, offsets)
@@ -52,9 +62,7 @@ def quick_transform(features: Any, n_threads: int) -> Transform:
         np.log(counts, out=counts)
         counts += 1
         counts *= idf[indices]
-        # Both of 32 bits: SciPy would widen the indices to the type of the pointers, and the kernels narrow them again.
-        rows = sp.csr_array((counts, indices, indptr.astype(np.int32)), shape=(len(texts), width))
-        inplace_csr_row_normalize_l2(rows)
-        return rows
+        inplace_csr_row_normalize_l2(_ForSklearn(counts, (len(texts), width), indices, indptr.astype(np.int32)))
+        return SparseRows(indptr, indices, counts)
 
     return transform
