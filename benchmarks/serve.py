@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
@@ -32,6 +32,7 @@ import numpy as np
 from labelprism import PrismClassifier
 from labelprism.data import load_tate
 from labelprism.features import TextFeatures
+from labelprism.serve.served_model import ServedModel
 
 _SLICE = 2.0  # seconds
 _MANY = 64  # texts of a large request
@@ -49,14 +50,17 @@ class Connection(asyncio.Protocol):
         self.is_waiting = False
 
     def connection_made(self, transport: Any) -> None:
+        """Keep the connection."""
         self._transport = transport
 
     def ask(self) -> None:
+        """Send the next request."""
         self.is_waiting = True
         self._begin = time.perf_counter()
         self._transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
+        """Take a piece of an answer."""
         if self._missing:
             self._missing -= len(data)
         else:
@@ -73,11 +77,13 @@ class Connection(asyncio.Protocol):
             self._record(self._status, time.perf_counter() - self._begin)
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Note an answer that will not come."""
         self.is_open = False
         if self.is_waiting:
             self._record(0, time.perf_counter() - self._begin)  # 0: no answer
 
     def close(self) -> None:
+        """Close the connection."""
         self._transport.close()
 
 
@@ -102,6 +108,7 @@ class Client:
         endless = cycle(requests)
         open_connections: set[Connection] = set()
         done = loop.create_future()
+        connecting: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
 
         async def connect() -> None:
             connection: Connection
@@ -115,7 +122,7 @@ class Client:
                         loop.call_soon(connection.ask)
                     else:
                         open_connections.discard(connection)
-                        loop.create_task(connect())
+                        connecting.add(loop.create_task(connect()))
                 else:
                     open_connections.discard(connection)
                     connection.close()
@@ -165,15 +172,12 @@ def own_bytes(pid: int) -> int:
     return int(re.search(r"Anonymous:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())[1]) * 1024  # type: ignore[index]
 
 
-def bare_kernel(model: PrismClassifier, texts: list[str], seconds: float) -> float:
+def bare_kernel(model: ServedModel, texts: list[str], seconds: float) -> float:
     """Return the texts a second of features and kernel in a loop, without any HTTP."""
-    from labelprism.serve.text_rows import quick_transform
-
-    transform, predictor = quick_transform(model.features_, 1), model._model()
     batches = cycle([texts[begin : begin + _MANY] for begin in range(0, len(texts) - _MANY, _MANY)])
     begin, n_texts = time.perf_counter(), 0
     while time.perf_counter() < begin + seconds:
-        predictor.predict_topk(transform(next(batches)), 5)
+        model.rank(next(batches), 5)
         n_texts += _MANY
     return n_texts / (time.perf_counter() - begin)
 
@@ -183,7 +187,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 async def single_texts(port: int, pid: int, texts: list[str], seconds: float, n_connections: int) -> list[str]:
-    """Requests of one text beside requests for nothing; memory meanwhile."""
+    """Ask for single texts, and for nothing, in turns; watch the memory meanwhile."""
     client = Client(port, n_connections)
     asked = [request_bytes("POST", "/v1/models/model/predict", {"text": text}) for text in texts]
     nothing = [request_bytes("GET", "/v2/health/live")]
@@ -206,7 +210,8 @@ async def single_texts(port: int, pid: int, texts: list[str], seconds: float, n_
         f"| of an endpoint that does nothing | {statistics.median(ratios):.0%} (quartiles {_quartiles(ratios)}) |",
         f"| p50, p99, p99 / p50 | {middle:.2f} ms, {late:.2f} ms, {late / middle:.1f} |",
         f"| requests that failed | {failures} of {len(latencies) + failures:,} |",
-        f"| resident memory, end against start | {growth:+.2%} of {first / 2**20:.0f} MB; own pages vary by {spread:.2%} |",
+        f"| resident memory, end against start | {growth:+.2%} of {first / 2**20:.0f} MB |",
+        f"| own pages, most against least | {spread:.2%} |",
     ]
 
 
@@ -215,8 +220,8 @@ def _quartiles(values: list[float]) -> str:
     return f"{low:.0%} to {high:.0%}"
 
 
-async def many_texts(port: int, model: PrismClassifier, texts: list[str], seconds: float) -> list[str]:
-    """Requests of 64 texts beside the bare kernel."""
+async def many_texts(port: int, model: ServedModel, texts: list[str], seconds: float) -> list[str]:
+    """Ask for 64 texts at once, and compute without a server, in turns."""
     client = Client(port, 2)
     parts = [texts[begin : begin + _MANY] for begin in range(0, len(texts) - _MANY, _MANY)]
     asked = [request_bytes("POST", "/v1/models/model/predict", {"texts": part}) for part in parts]
@@ -236,7 +241,7 @@ async def many_texts(port: int, model: PrismClassifier, texts: list[str], second
 
 
 async def overload(port: int, texts: list[str]) -> list[str]:
-    """More than fits the queue, and then little again."""
+    """Ask for more than fits the queue, and then for little again."""
     large = request_bytes("POST", "/v1/models/model/predict", {"texts": texts[:256]})
     statuses, _ = await Client(port, 64).load([large], 2 * _SLICE)
     after, _ = await Client(port, 2).load([request_bytes("POST", "/v1/models/model/predict", {"text": texts[0]})], 1)
@@ -248,29 +253,37 @@ async def overload(port: int, texts: list[str]) -> list[str]:
 
 
 async def killed_worker(port: int, pid: int, texts: list[str]) -> list[str]:
-    """`kill -9` of one of two workers under load."""
+    """Kill one of two workers under load with SIGKILL: the one that holds more connections."""
     asked = [request_bytes("POST", "/v1/models/model/predict", {"text": text}) for text in texts]
     n_connections = 16
     await Client(port, 4).load(asked, 1)
 
-    async def kill() -> int:
-        await asyncio.sleep(1)
-        worker = int(subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()[0])
-        held = subprocess.run(["ls", f"/proc/{worker}/fd"], capture_output=True, text=True).stdout.count("\n")
-        os.kill(worker, signal.SIGKILL)
-        return held
+    held = {}
 
-    (statuses, _), _ = await asyncio.gather(Client(port, n_connections).load(asked, 4), kill())
-    return [
-        f"| kill -9 of one of two workers, {n_connections} connections | "
-        f"{statuses[200]:,} x 200, {statuses[0]} without an answer, {statuses.total() - statuses[200] - statuses[0]} others |"
-    ]
+    def kill() -> None:
+        time.sleep(1)
+        workers = [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        held.update({worker: n_sockets(worker) for worker in workers})
+        os.kill(max(workers, key=n_sockets), signal.SIGKILL)
+
+    (statuses, _), _ = await asyncio.gather(Client(port, n_connections).load(asked, 4), asyncio.to_thread(kill))
+    others = statuses.total() - statuses[200] - statuses[0]
+    what = f"kill -9 of the busier of two workers, with {_and(held.values())} of {n_connections} connections"
+    return [f"| {what} | {statuses[200]:,} x 200, {statuses[0]} without an answer, {others} others |"]
+
+
+def n_sockets(pid: int) -> int:
+    """Return how many connections a process holds; the socket that listens and the event loop's own pair are more."""
+    links = (link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir())
+    return sum(str(link).startswith("socket:") for link in links) - 3
+
+
+def _and(numbers: Iterable[int]) -> str:
+    return " and ".join(map(str, numbers))
 
 
 async def run(model_path: str, minutes: float, n_connections: int) -> list[str]:
-    model = PrismClassifier.load(model_path)
-    model.set_params(n_jobs=1)
-    model.features_.use_threads(1)
+    model = ServedModel("model", model_path, 1)
     _, test = load_tate()
     assert test.texts is not None
     texts = test.texts[:2048]

@@ -66,19 +66,35 @@ def serve(settings: ServeSettings, listening: socket.socket, address: str) -> No
         server_header=False,
         lifespan="on",
         ws="none",
-        backlog=_BACKLOG,
+        backlog=1 if settings.workers > 1 else _BACKLOG,
         # One more: uvicorn counts the connection itself, and refuses when the limit is reached.
         limit_concurrency=settings.max_connections + 1,
         timeout_keep_alive=max(5, int(settings.timeout_s)),
         timeout_graceful_shutdown=settings.shutdown_s,
     )
-    server = uvicorn.Server(config)
+    server = _FairServer(config, listening)
     # uvicorn ends on these signals and then raises them once more, which is to end nothing else.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: None)
     logger.info("serving on %s", address)
     asyncio.run(server.serve(sockets=[listening]))
     logger.info("ended; requests at hand were finished")
+
+
+class _FairServer(uvicorn.Server):
+    """A server that leaves connections to the other workers.
+
+    An event loop accepts as many connections at once as its backlog says, so that the first worker to wake up would
+    have them all. With a backlog of 1 it takes one or two at a time; the socket itself is then given its backlog back.
+    """
+
+    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening.listen(_BACKLOG)
 
 
 def _is_local(host: str) -> bool:
