@@ -79,7 +79,7 @@ class ModelStore:
     async def _renew(self, old: ServedModel) -> None:
         try:
             there = identity(old.path)
-        except OSError:  # moved away for a moment, or for good: the model at hand goes on
+        except (ModelFormatError, OSError):  # moved away for a moment, or for good: the model at hand goes on
             return
         if there in (old.identity, self._refused.get(old.name)):
             return

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from labelprism import PrismClassifier, _core
 from labelprism._arrays import Int32, csr_parts
 from labelprism._weights import Float64
+from labelprism.errors import ModelFormatError
 from labelprism.features import TextFeatures
 from labelprism.serve.errors import invalid
 from labelprism.serve.sparse_rows import SparseRows
@@ -173,7 +174,11 @@ def _rounded(labels: Int32, scores: Any) -> Ranking:
 
 def identity(path: str) -> tuple[int, int, int]:
     """Return what changes when a model folder is replaced."""
-    status = (Path(path) / "meta.json").stat()
+    file = Path(path) / "meta.json"
+    try:
+        status = file.stat()
+    except FileNotFoundError as error:
+        raise ModelFormatError("there is no model here: the file is missing", file) from error
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
