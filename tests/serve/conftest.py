@@ -28,7 +28,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of a model of texts, one of rows, and one of the paper's, of classes."""
     folder = tmp_path_factory.mktemp("models")
     train_texts(folder / "texts")
-    texts, labels = corpus(250, 0)
+    texts, labels = corpus(1000, 0)
     X = TextFeatures(n_bits=8).fit_transform(texts)
     PrismClassifier(n_jobs=1, random_state=0).fit(X, labels).save(folder / "rows")
     PrismClassifier(preset="paper", n_jobs=1, random_state=0).fit(X, [each[0] for each in labels]).save(

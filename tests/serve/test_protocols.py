@@ -65,7 +65,7 @@ def test_official_inference_client(server: Any, models: dict[str, Path], is_bina
         np.testing.assert_allclose(found.as_numpy("score"), scores, atol=1e-6)
         names = [name.decode() if isinstance(name, bytes) else name for name in found.as_numpy("name")[:, 0]]
         assert names == model.classes_[labels[:, 0]].tolist()
-        X = TextFeatures(n_bits=8).fit(corpus(250, 0)[0]).transform(TEXTS)
+        X = TextFeatures(n_bits=8).fit(corpus(1000, 0)[0]).transform(TEXTS)
         sparse = [("indptr", X.indptr, "INT64"), ("indices", X.indices, "INT32"), ("values", X.data, "FP32")]
         dense = [("rows", X.toarray(), "FP32")]
         expected, _ = PrismClassifier.load(models["rows"]).predict_topk(X, 5)
@@ -122,7 +122,7 @@ def annif_python() -> str:
 def test_annif_asks_the_server(tmp_path: Path, start: Any) -> None:
     """Annif's own `http` backend, with a vocabulary whose URIs are the names of the labels."""
     python = annif_python()
-    texts, labels = corpus(250, 0)
+    texts, labels = corpus(1000, 0)
     uris = {"ship": "http://example.org/ship", "sea": "http://example.org/sea", "dog": "http://example.org/dog"}
     kept = [(text, [uris[label] for label in row if label in uris]) for text, row in zip(texts, labels, strict=True)]
     model = PrismClassifier(features=TextFeatures(n_bits=10), n_jobs=1, random_state=0)
