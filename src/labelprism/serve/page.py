@@ -88,7 +88,7 @@ def _documentation(document: dict[str, Any]) -> str:
     """Return the OpenAPI document as a page that needs nothing from elsewhere."""
     schemas = document.get("components", {}).get("schemas", {})
     operations = [
-        _operation(method, path, operation)
+        _operation(method, path, operation, schemas)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
@@ -108,10 +108,11 @@ def _documentation(document: dict[str, Any]) -> str:
     )
 
 
-def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
+def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
     bodies = operation.get("requestBody", {}).get("content", {})
     request = "".join(
-        f"<p>Body: <code>{html.escape(kind)}</code></p>{_code(body['schema'])}" for kind, body in bodies.items()
+        f"<p>Body: <code>{html.escape(kind)}</code></p>{_code(_opened(body['schema'], schemas))}"
+        for kind, body in bodies.items()
     )
     answers = "".join(
         f'<tr><th scope="row">{html.escape(str(status))}</th><td>{html.escape(answer["description"])}</td></tr>'
@@ -122,6 +123,13 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
         f"{html.escape(operation.get('description', ''))}</summary>{request}"
         f"<table><caption>Answers</caption>{answers}</table></details>"
     )
+
+
+def _opened(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return what a reference refers to."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    found: dict[str, Any] = schemas.get(name, schema)
+    return found
 
 
 def _code(value: Any) -> str:

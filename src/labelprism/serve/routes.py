@@ -107,7 +107,7 @@ def add_route(app: FastAPI, method: str, path: str, endpoint: Endpoint, answer: 
     **options
         Passed to `fastapi.APIRouter.add_api_route`.
     """
-    statuses = [401, 404, 429, 503] if method == "GET" else list(_REFUSALS)
+    statuses = [401, 404, 422, 429, 503] if method == "GET" else list(_REFUSALS)
     refusals: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorResponse, "description": _REFUSALS[status]} for status in statuses
     }

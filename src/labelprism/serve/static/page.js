@@ -70,7 +70,7 @@ function later() {
 }
 
 function question() {
-  const common = { k: Math.min(50, Math.max(1, Number.parseInt(field.k.value, 10) || 8)), explain: true };
+  const common = { k: Math.min(50, Math.max(1, Number.parseInt(field.k.value, 10) || 8)), probabilities: true, explain: true };
   if (current().input === "texts") return { text: field.text.value, ...common };
   const pairs = field.text.value.trim().split(/\s+/).map((pair) => pair.split(":").map(Number));
   if (pairs.some((pair) => pair.length !== 2 || pair.some(Number.isNaN))) throw new Error("expected index:value pairs, as 3:0.5 17:1");
@@ -106,18 +106,20 @@ async function suggest() {
 }
 
 function showLabels(prediction) {
-  const scores = prediction.labels.map((label) => label.score);
-  const lowest = Math.min(...scores), widest = Math.max(...scores) - lowest || 1;
   const reasons = new Map(prediction.explanation.labels.map((label) => [label.label, label]));
   byId("labels").replaceChildren(...prediction.labels.map((label) => {
     const row = element("div", { className: "label" },
-      element("b", {}, label.name), element("span", { title: "score" }, label.score.toFixed(3)),
-      element("progress", { max: 100, value: 15 + 85 * (label.score - lowest) / widest, "aria-hidden": "true" }));
+      element("b", {}, label.name), element("span", { title: "probability" }, percent(label.score)),
+      element("progress", { max: 1, value: label.score, "aria-hidden": "true" }));
     const why = reasons.get(label.label);
     return element("li", {}, row, ...(why && why.features.length ? [reason(why)] : []));
   }));
   const best = prediction.labels[0];
   byId("status").textContent = best ? `${prediction.labels.length} labels; the best is ${best.name}.` : "No labels.";
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
 }
 
 function reason(why) {
@@ -179,7 +181,7 @@ async function showNode(number) {
   const about = `${title} at depth ${node.depth}: ${node.n_labels.toLocaleString("en")} labels in ${node.leaves.toLocaleString("en")} ${node.leaves === 1 ? "leaf" : "leaves"}`;
   const parts = [
     element("h3", { id: "node-title" }, about),
-    table("Most frequent labels below it, by share", node.labels.map((label) => [label.name, `${(100 * label.share).toFixed(1)}%`])),
+    table("Most frequent labels below it, by share", node.labels.map((label) => [label.name, percent(label.share)])),
   ];
   if (node.features.length) {
     parts.push(table("What decides: features to the left and to the right", node.features.map((each) =>
