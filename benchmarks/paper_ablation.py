@@ -167,20 +167,22 @@ def draw(all_curves: list[Curves], picture: Path) -> None:
     from matplotlib import pyplot
 
     matplotlib.rcParams["svg.hashsalt"] = "labelprism"  # the same picture has the same bytes
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for number, curves in enumerate(all_curves):
-        colour = f"C{number}"
+    shape = (len(all_curves), 2)
+    figure, panels = pyplot.subplots(*shape, figsize=(9, 3.2 * shape[0]), layout="constrained", squeeze=False)
+    for (left, right), curves in zip(panels, all_curves, strict=True):
         speeds, shares = zip(*((p.examples_per_second, 100 * p.precision[0]) for p in curves.budgets), strict=True)
-        left.semilogx(speeds, shares, "o-", color=colour, label=curves.name)
-        for point in curves.budgets:
-            at = (point.examples_per_second, 100 * point.precision[0])
-            left.annotate(str(point.value), at, textcoords="offset points", xytext=(4, 4), fontsize=8)
+        left.semilogx(speeds, shares, "o-")
+        for number, point in enumerate(curves.budgets):
+            at, up = (point.examples_per_second, 100 * point.precision[0]), number % 2 == 0
+            offset = {"xytext": (0, 6 if up else -14), "ha": "center", "fontsize": 8}
+            left.annotate(f"k = {point.value:,}", at, textcoords="offset points", **offset)
         depths = [point.value for point in curves.depths]
-        right.plot(depths, [100 * p.precision[0] for p in curves.depths], "o-", color=colour, label=curves.name)
-        right.plot(depths, [100 * p.recall for p in curves.depths], "s--", color=colour, alpha=0.6)
-    left.set(xlabel="examples a second", ylabel="P@1 in %, at each k")
-    right.set(xlabel="max_depth", ylabel="P@1 (lines) and recall of the tree (dashes) in %")
-    left.legend(frameon=False)
+        right.plot(depths, [100 * p.precision[0] for p in curves.depths], "o-", label="P@1")
+        right.plot(depths, [100 * p.recall for p in curves.depths], "s--", label="recall of the tree")
+        left.margins(x=0.1, y=0.2)
+        left.set(title=curves.name, xlabel="examples a second", ylabel="P@1 in %")
+        right.set(title=curves.name, xlabel="depth limit", ylabel="%")
+        right.legend(frameon=False)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, metadata={"Date": None})
     say(f"drew {picture}")

@@ -352,3 +352,24 @@ def test_data_sets(many_labels: Any) -> None:
     for arguments, message in (((train, Y), "leave y out"), ((Dataset(texts=["a"], Y=Y[:1]),), "give features")):
         with pytest.raises(ValueError, match=message):
             PrismClassifier().fit(*arguments)
+
+
+@pytest.mark.parametrize("kind", ["recipe", "tree"])
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_probabilities_of_the_best_are_those_of_predict_proba(kind: str, exclusive: bool) -> None:
+    X, Y = planted(n=300, labels_per_row=1.0 if exclusive else 2.0)
+    y = Y.indices[Y.indptr[:-1]] if exclusive else Y
+    parts = {} if kind == "recipe" else {"filter": SpectralTree(6, verbose=False), "head": LogisticHead(passes=3)}
+    model = PrismClassifier(**parts, random_state=0).fit(X, y)
+    labels, likely = model.predict_topk_proba(X[:50], 4)
+    np.testing.assert_array_equal(labels, model.predict_topk(X[:50], 4)[0])
+    wanted = np.take_along_axis(model.predict_proba(X[:50]), np.maximum(labels, 0), axis=1)
+    np.testing.assert_allclose(likely, np.where(labels >= 0, wanted, 0), rtol=1e-5)
+    assert (np.diff(likely, axis=1) <= 1e-9).all()
+    allowed = model.classes_[:3]
+    few, of_few = model.predict_topk_proba(X[:50], 4, allowed=allowed)
+    assert set(few.ravel()) <= {-1, 0, 1, 2}
+    assert (of_few[few < 0] == 0).all()
+    assert ((of_few >= 0) & (of_few <= 1)).all()
+    same = (few[:, 0] == labels[:, 0]) & (few[:, 0] >= 0)
+    np.testing.assert_allclose(of_few[same, 0], likely[same, 0], rtol=0.05)

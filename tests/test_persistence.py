@@ -103,6 +103,15 @@ def test_a_model_is_replaced_and_nothing_is_left_over(saved: Path, tmp_path: Pat
         assert [file.name for file in target.parent.iterdir()] == ["model"]
 
 
+def test_unknown_files_are_ignored(saved: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(saved / "default", tmp_path / "model"))
+    (model / "README.txt").write_text("where it comes from")
+    (model / "unknown.npy").write_bytes(b"no array")
+    (model / "folder").mkdir()
+    (model / "pipe").symlink_to("/dev/zero")
+    assert_same(MODELS["default"], PrismClassifier.load(model))
+
+
 def test_a_mapped_model_outlives_its_replacement(tmp_path: Path, saved: Path) -> None:
     target = Path(shutil.copytree(saved / "default", tmp_path / "model"))
     loaded = PrismClassifier.load(target)

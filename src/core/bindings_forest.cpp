@@ -13,7 +13,7 @@ using ForestArrays =
 
 template <class Matrix>
 ForestArrays grown(const Matrix& X, const CsrView& Y, const Vector<float>& row_weight, const ForestSettings& settings,
-                   int n_threads) {
+                   int n_threads, Counter* counter) {
   require(X.n_rows == Y.n_rows, "X and Y must have the same number of rows");
   require(X.n_rows <= INT32_MAX, "there must be at most 2147483647 rows");
   require(settings.n_trees >= 1, "there must be at least one tree");
@@ -24,7 +24,7 @@ ForestArrays grown(const Matrix& X, const CsrView& Y, const Vector<float>& row_w
   Forest forest;
   {
     const nb::gil_scoped_release release;
-    grow_forest(X, Y, weights, settings, n_threads, forest);
+    grow_forest(X, Y, weights, settings, n_threads, counter, forest);
   }
   return {
       take(forest.child),           take(forest.bias),         take(forest.noise),         take(forest.routers.indptr),
@@ -43,6 +43,9 @@ void check_nodes(const Vector<std::int32_t>& child, std::int64_t n_trees) {
 }
 
 void bind_growth(nb::module_& m) {
+  nb::class_<Counter>(m, "Counter", "How far a long computation has come; may be read while it runs.")
+      .def(nb::init<>())
+      .def_prop_ro("done", [](const Counter& self) { return self.done.load(std::memory_order_relaxed); });
   nb::class_<ForestSettings>(m, "ForestSettings", "How a forest grows; see forest_growth.hpp.")
       .def(
           "__init__",
@@ -79,21 +82,24 @@ void bind_growth(nb::module_& m) {
       "grow_forest_csr",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
          Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
-         Vector<float> row_weight, const ForestSettings& settings, int n_threads) {
+         Vector<float> row_weight, const ForestSettings& settings, int n_threads, Counter* counter) {
         return grown(checked_csr(indptr, indices, data, n_features), checked_labels(label_indptr, labels, n_labels),
-                     row_weight, settings, n_threads);
+                     row_weight, settings, n_threads, counter);
       },
       array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
-      "n_labels"_a, array("row_weight"), "settings"_a, "n_threads"_a = 1,
+      "n_labels"_a, array("row_weight"), "settings"_a, "n_threads"_a = 1, "counter"_a = nb::none(),
       "Grow a forest; X is sparse, row_weight may be empty.");
   m.def(
       "grow_forest_dense",
       [](Matrix<float> X, Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
-         Vector<float> row_weight, const ForestSettings& settings, int n_threads) {
-        return grown(checked_dense(X), checked_labels(label_indptr, labels, n_labels), row_weight, settings, n_threads);
+         Vector<float> row_weight, const ForestSettings& settings, int n_threads, Counter* counter) {
+        return grown(checked_dense(X), checked_labels(label_indptr, labels, n_labels), row_weight, settings, n_threads,
+                     counter);
       },
       array("X"), array("label_indptr"), array("labels"), "n_labels"_a, array("row_weight"), "settings"_a,
-      "n_threads"_a = 1, "Grow a forest; X is dense, row_weight may be empty.");
+      "n_threads"_a = 1, "counter"_a = nb::none(), "Grow a forest; X is dense, row_weight may be empty.");
+  m.def("expected_levels", &expected_levels, "n_rows"_a, "settings"_a,
+        "About how many levels a tree has; a counter counts the rows of every level and tree.");
   m.def(
       "refined_router",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,

@@ -33,7 +33,8 @@ void bind_one_vs_rest(nb::module_& m) {
          Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
          Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, Vector<std::uint8_t> held_out,
          Vector<float> row_weight, Vector<std::int64_t> start_indptr, Vector<std::int32_t> start_indices,
-         Vector<float> start_data, Vector<float> start_bias, const OneVsRestSettings& settings, int n_threads) {
+         Vector<float> start_data, Vector<float> start_bias, const OneVsRestSettings& settings, int n_threads,
+         Counter* counter) {
         const CsrView X = checked_csr(indptr, indices, data, n_features);
         const CsrView Y = checked_labels(label_indptr, labels, n_labels);
         const CsrView C = checked_labels(candidate_indptr, candidates, n_labels);
@@ -51,14 +52,14 @@ void bind_one_vs_rest(nb::module_& m) {
         {
           const nb::gil_scoped_release release;
           fit_one_vs_rest(X, examples_by_label(C, Y), held_out.size() ? held_out.data() : nullptr, weights,
-                          start.bias ? &start : nullptr, settings, n_threads, model);
+                          start.bias ? &start : nullptr, settings, n_threads, counter, model);
         }
         return std::tuple<Csr, NewArray<float>, Csr>(take(model.weights), copied(model.bias), take(model.held_out));
       },
       array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
       "n_labels"_a, array("candidate_indptr"), array("candidates"), array("held_out"), array("row_weight"),
       array("start_indptr"), array("start_indices"), array("start_data"), array("start_bias"), "settings"_a,
-      "n_threads"_a = 1,
+      "n_threads"_a = 1, "counter"_a = nb::none(),
       "Train a classifier for every label: weights and biases, and the margins of held-out rows by label. `held_out`, "
       "`row_weight` and `start_bias` may be empty: no rows, ones, and no start.");
   m.def(

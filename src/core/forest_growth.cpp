@@ -65,12 +65,14 @@ template <class Matrix, class Local>
 class Grower {
  public:
   Grower(const Matrix& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings, int n_threads,
-         Forest& forest)
+         Counter* counter, Forest& forest)
       : X_(X),
         Y_(Y),
         row_weight_(row_weight),
         settings_(settings),
         n_threads_(n_threads),
+        counter_(counter),
+        levels_(expected_levels(X.n_rows, settings)),
         forest_(forest),
         normal_(normal_table()) {}
 
@@ -79,7 +81,7 @@ class Grower {
     forest_.leaves.indptr.push(0);
     std::vector<GrowingNode> level = roots();
     for (int depth = 0; !level.empty(); ++depth) {
-      std::vector<Outcome> outcomes = decide(level, depth < settings_.max_depth);
+      std::vector<Outcome> outcomes = decide(level, depth);
       route_large_nodes(level, outcomes);
       level = next_level(level, outcomes);
     }
@@ -107,7 +109,7 @@ class Grower {
   }
 
   // Decides about every node of a level, large nodes first so that no thread is left with one at the end.
-  std::vector<Outcome> decide(const std::vector<GrowingNode>& level, bool may_split) {
+  std::vector<Outcome> decide(const std::vector<GrowingNode>& level, int depth) {
     std::vector<Outcome> outcomes(level.size());
     std::vector<std::size_t> order(level.size());
     std::iota(order.begin(), order.end(), 0);
@@ -118,15 +120,24 @@ class Grower {
       rooms_.lend([&](GrowthRoom& room) {
         prepare(room);
         count_labels(level[node].members, room);
-        if (may_split && is_worth_splitting(level[node].members, room)) try_to_split(level[node], room, outcomes[node]);
+        if (depth < settings_.max_depth && is_worth_splitting(level[node].members, room))
+          try_to_split(level[node], room, outcomes[node]);
         if (!outcomes[node].is_split) {
           outcomes[node] = Outcome();
           fill_leaf(room, outcomes[node]);
         }
+        count_progress(level[node].members, depth, outcomes[node].is_split);
         for (const std::int32_t label : room.labels) room.label_mass[static_cast<std::size_t>(label)] = 0;
       });
     });
     return outcomes;
+  }
+
+  // An example that has come to a leaf is done with the levels below too.
+  void count_progress(const Members& members, int depth, bool is_split) const {
+    if (!counter_ || depth >= levels_) return;
+    const double mass = std::accumulate(members.weight.begin(), members.weight.end(), 0.0);
+    advance(counter_, static_cast<std::int64_t>(mass * (is_split ? 1 : levels_ - depth)));
   }
 
   void prepare(GrowthRoom& room) const {
@@ -376,6 +387,8 @@ class Grower {
   const float* row_weight_;
   const ForestSettings& settings_;
   const int n_threads_;
+  Counter* counter_;
+  const int levels_;
   Forest& forest_;
   const NormalTable& normal_;
   Lender<GrowthRoom> rooms_;
@@ -383,14 +396,20 @@ class Grower {
 
 }  // namespace
 
+int expected_levels(std::int64_t n_rows, const ForestSettings& settings) {
+  int levels = 1;
+  for (std::int64_t rows = n_rows; rows > 2 * settings.min_rows && levels <= settings.max_depth; rows /= 2) ++levels;
+  return levels;
+}
+
 void grow_forest(const CsrView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Forest& forest) {
-  Grower<CsrView, LocalCsr>(X, Y, row_weight, settings, n_threads, forest).grow();
+                 int n_threads, Counter* counter, Forest& forest) {
+  Grower<CsrView, LocalCsr>(X, Y, row_weight, settings, n_threads, counter, forest).grow();
 }
 
 void grow_forest(const DenseView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Forest& forest) {
-  Grower<DenseView, LocalDense>(X, Y, row_weight, settings, n_threads, forest).grow();
+                 int n_threads, Counter* counter, Forest& forest) {
+  Grower<DenseView, LocalDense>(X, Y, row_weight, settings, n_threads, counter, forest).grow();
 }
 
 }  // namespace labelprism

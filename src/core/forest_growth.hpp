@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "buffer.hpp"
+#include "counter.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
 #include "router_refinement.hpp"
@@ -40,6 +41,9 @@ struct ForestSettings {
   RefinementSettings refinement;  // rounds = 0: routers stay as the eigenproblem gives them, split at the median
 };
 
+// About how many levels a tree over so many rows will have.
+int expected_levels(std::int64_t n_rows, const ForestSettings& settings);
+
 // Nodes 0, ..., n_trees - 1 are the roots. The arrays have an entry, the matrices a row, for every node.
 struct Forest {
   Buffer<std::int32_t> child;  // the left child, the right one follows it; -1 for a leaf
@@ -50,10 +54,12 @@ struct Forest {
   Buffer<float> mass;  // of each leaf's labels; 0 for other nodes
 };
 
-// `row_weight` has the weights of the examples, positive and about 1 on average; null stands for ones.
+// `row_weight` has the weights of the examples, positive and about 1 on average; null stands for ones. `counter`, which
+// may be null, counts an example once for every level down to `expected_levels`, whether it is still there or in a
+// leaf.
 void grow_forest(const CsrView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Forest& forest);
+                 int n_threads, Counter* counter, Forest& forest);
 void grow_forest(const DenseView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Forest& forest);
+                 int n_threads, Counter* counter, Forest& forest);
 
 }  // namespace labelprism

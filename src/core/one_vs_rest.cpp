@@ -296,7 +296,7 @@ LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y) {
 
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
                      const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
-                     int n_threads, OneVsRestModel& model) {
+                     int n_threads, Counter* counter, OneVsRestModel& model) {
   const std::vector<std::int64_t> ends = task_ends(examples);
   std::vector<GrowingCsr> weights(ends.size()), noted(ends.size());
   model.bias.assign(static_cast<std::size_t>(examples.n_labels), 0.0f);
@@ -308,6 +308,7 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
         fit_label(label, start != nullptr, settings, problem, noted[task]);
         write_weights(problem, settings.drop, weights[task]);
         model.bias[label] = problem.bias;
+        advance(counter, 1);
       }
     });
   });

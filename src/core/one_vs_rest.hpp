@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "counter.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
 
@@ -50,10 +51,11 @@ struct OneVsRestStart {
 // coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins
 // were noted, and the solver goes on from where it was. Labels without a positive get no weights and a bias of -1.
 // `row_weight` has a factor to C for each row; null stands for ones. With a `start`, |w|^2 is the distance to that, and
-// labels learn from negatives too if they have no positive.
+// labels learn from negatives too if they have no positive. `counter`, which may be null, counts the labels that are
+// done.
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
                      const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
-                     int n_threads, OneVsRestModel& model);
+                     int n_threads, Counter* counter, OneVsRestModel& model);
 
 // The scores w_l.x + b_l of the stored entries of `candidates`, which has the rows of X; `weights` is n_features x
 // n_labels: feature by feature.

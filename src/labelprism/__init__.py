@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["PrismClassifier", "__version__", "data", "features", "filters", "heads", "metrics"]
+__all__ = ["PrismClassifier", "__version__", "data", "explore", "features", "filters", "heads", "metrics"]
 
 
 def __getattr__(name: str) -> Any:

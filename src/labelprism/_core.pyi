@@ -111,6 +111,11 @@ class Tree:
 def median_split(values: Float32, weights: Float32) -> float: ...
 def weighted_median(values: Float32, weights: Float32) -> float: ...
 
+class Counter:
+    def __init__(self) -> None: ...
+    @property
+    def done(self) -> int: ...
+
 class ForestSettings:
     def __init__(
         self,
@@ -151,6 +156,7 @@ def grow_forest_csr(
     row_weight: Float32,
     settings: ForestSettings,
     n_threads: int = 1,
+    counter: Counter | None = None,
 ) -> ForestArrays: ...
 def grow_forest_dense(
     X: Float32,
@@ -160,7 +166,9 @@ def grow_forest_dense(
     row_weight: Float32,
     settings: ForestSettings,
     n_threads: int = 1,
+    counter: Counter | None = None,
 ) -> ForestArrays: ...
+def expected_levels(n_rows: int, settings: ForestSettings) -> int: ...
 def refined_router(
     indptr: Int64,
     indices: Int32,
@@ -421,6 +429,7 @@ def fit_one_vs_rest(
     start_bias: Float32,
     settings: OneVsRestSettings,
     n_threads: int = 1,
+    counter: Counter | None = None,
 ) -> tuple[CsrArrays, Float32, CsrArrays]: ...
 def candidate_scores(
     indptr: Int64,

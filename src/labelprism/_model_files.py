@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from sklearn.base import clone
 from labelprism._parts import packed, unpacked
 from labelprism._targets import Classes, TargetFormat
 from labelprism._views import packed_view, unpacked_view
+from labelprism.features import TextFeatures
 from labelprism.recipe import DefaultRecipe
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def packed_model(model: PrismClassifier) -> tuple[dict[str, Any], Arrays]:
         meta[name], more = packed_view(name, getattr(model, f"{name}_", None))
         arrays |= more
     if hasattr(model, "features_"):
-        if not isinstance(model.features_, _text_features()):
+        if not isinstance(model.features_, TextFeatures):
             name = type(model.features_).__name__
             raise ValueError(f"features is a {name}; a model directory can hold TextFeatures only. Pickle keeps others")
         meta["features"] = model.features_.meta()
@@ -101,7 +101,7 @@ def unpacked_model(
         model.feature_names_in_ = _objects(names, model.n_features_in_)
     if "features" in meta:
         own = {name.removeprefix("features_"): array for name, array in arrays.items() if name.startswith("features_")}
-        model.features_ = _text_features().from_arrays(meta["features"], own)
+        model.features_ = TextFeatures.from_arrays(meta["features"], own)
         model.features = clone(model.features_)
     return model
 
@@ -115,11 +115,6 @@ def _restore_targets(model: PrismClassifier, meta: Mapping[str, Any], arrays: Ma
     if prior.shape != (c,) or prior.dtype != np.float64:
         raise ValueError(f"class_prior has shape {prior.shape}, expected ({c},)")
     model.class_prior_ = prior
-
-
-def _text_features() -> Any:
-    """Return the only class of features that a model directory can hold."""
-    return getattr(importlib.import_module("labelprism.features"), "TextFeatures", type(None))
 
 
 # --------------------------------------------------------------------------------------------------------------- names

@@ -98,6 +98,34 @@ class Predictions:
         """
         return ranked_to_csr(*self.predict_topk(X, k, allowed=allowed), self.n_labels_)
 
+    def predict_topk_proba(
+        self, X: Any, k: int = 5, *, allowed: Iterable[Any] | None = None
+    ) -> tuple[Int32, npt.NDArray[np.float64]]:
+        """Return the k best labels of every example, as `predict_topk` does, with their probabilities.
+
+        Parameters
+        ----------
+        X, k, allowed : see `predict_topk`
+
+        Returns
+        -------
+        indices : int32 array of shape (n, k)
+        probabilities : float64 array of shape (n, k)
+            As in `predict_proba`; 0 for labels of -1.
+        """
+        X, model = self._rows(X), self._model()
+        labels, _ = model.predict_topk(X, k, self._mask(allowed))
+        likely = np.zeros(labels.shape)
+        for block, scores in model.score_blocks(X):
+            asked = labels[block]
+            if allowed is not None:  # some may be no candidates, were all labels allowed
+                scores = model.score_candidates(X[block], _united(scores, asked))
+            found = model.probabilities(scores, self._target_format.is_exclusive)
+            table = sp.csr_array((found, scores.indices, scores.indptr), shape=scores.shape)
+            rows, places = np.nonzero(asked >= 0)
+            likely[block][rows, places] = np.asarray(table[rows, asked[rows, places]])
+        return labels, likely
+
     # ------------------------------------------------------------------------------------------------------------ F, H
 
     def candidates(self, X: Any) -> sp.csr_array:
@@ -314,3 +342,11 @@ class Predictions:
         except ValueError:  # one that can name features, but was not asked to keep the names
             pass
         return [None] * len(features)
+
+
+def _united(scores: sp.csr_array, labels: Int32) -> sp.csr_array:
+    """Return a matrix with the entries of another one and those of further labels, (n, k), -1 for none."""
+    rows, places = np.nonzero(labels >= 0)
+    own = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
+    entries = np.concatenate([own, rows]), np.concatenate([scores.indices, labels[rows, places]])
+    return sp.csr_array((np.ones(entries[0].size, np.float32), entries), shape=scores.shape)

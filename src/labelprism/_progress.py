@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
 _DELAY_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
 
 
 class ProgressBar:
@@ -34,6 +38,11 @@ class ProgressBar:
             return
         self._bar = tqdm(total=total, desc=description, unit=unit, unit_scale=unit == "B", delay=delay, leave=False)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a terminal to show it on."""
+        return self._bar is not None
+
     def advance(self, amount: int = 1) -> None:
         """Report that `amount` more is done."""
         if self._bar is not None:
@@ -47,3 +56,35 @@ class ProgressBar:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+@contextmanager
+def watched(counter: Any, total: int, description: str, unit: str) -> Iterator[None]:
+    """Show how far a native computation has come, while the block waits for it.
+
+    Parameters
+    ----------
+    counter : _core.Counter
+        Native code counts with it, and releases the GIL, so that a thread of our own can look.
+    total, description, unit : see `ProgressBar`
+    """
+    with ProgressBar(total, description, unit) as bar:
+        if not bar.is_shown:
+            yield
+            return
+        ended, shown = Event(), 0
+
+        def look() -> None:
+            nonlocal shown
+            while not ended.wait(_LOOK_SECONDS):
+                done = min(counter.done, total)
+                bar.advance(done - shown)
+                shown = done
+
+        watcher = Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()

@@ -403,7 +403,7 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
             X = list(X) if isinstance(X, Iterator) else X  # it can be read only once
             self.features_ = clone(self.features)
             with self._timed("features"):
-                transformed = self.features_.fit(X).transform(X)
+                transformed = _fit_transformed(self.features_, X)
             return self._validated(transformed, reset=True)
         if isinstance(X, (list, tuple)) and X and isinstance(X[0], str):
             raise ValueError("X is a list of texts; give features=TextFeatures(), which makes rows of them")
@@ -459,3 +459,8 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
             return unpacked_model(cls, meta, arrays)
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
             raise ModelFormatError(f"the model is damaged: {error}", path) from error
+
+
+def _fit_transformed(features: Any, X: Any) -> Any:
+    """Fit a transformer and return what it makes of X, in one go where it can."""
+    return features.fit_transform(X) if hasattr(features, "fit_transform") else features.fit(X).transform(X)

@@ -313,7 +313,7 @@ def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_])
     rows = sp.csr_array((scores, np.zeros(scores.size, np.int32), indptr), shape=(indptr.size - 1, 1))
     features = np.stack([scores, log_softmax_by_row(rows)], axis=1)
     centre, width = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-9)
-    curve = LogisticRegression(C=1e6, max_iter=1000).fit((features - centre) / width, is_true)
+    curve = LogisticRegression(C=1e6, solver="newton-cholesky", max_iter=1000).fit((features - centre) / width, is_true)
     slopes = curve.coef_[0] / width
     if not slopes.sum() > 0:  # the better label of a row must not become the less probable one
         return Calibration()

@@ -160,7 +160,8 @@ def test_probabilities(capsys: pytest.CaptureFixture[str], corpus: Path, text_mo
     assert np.mean([line["scores"][4] for line in likely]) < 0.2
     paper = tmp_path / "paper"
     output(capsys, "train", corpus / "train.tsv", "--out", paper, "--preset", "paper", "--n-bits", "8")
-    output(capsys, "predict", paper, corpus / "test.tsv", "--probabilities", code=2)
+    lines = output(capsys, "predict", paper, corpus / "test.tsv", "--probabilities").splitlines()
+    assert all(0 <= score <= 1 for line in lines for score in json.loads(line)["scores"])
 
 
 def test_explanations_name_words(capsys: pytest.CaptureFixture[str], text_model: str, tmp_path: Path) -> None:

@@ -126,12 +126,14 @@ def test_pages_of_the_api_and_the_explorer(page: Any, server: Any) -> None:
     page.locator("summary", has_text="POST /v1/models/{name}/predict").click()
     assert page.locator("details[open] td", has_text="The body is too large").count() == 1
     shot(page, "api")
-    with server.client() as client:
-        explorer = client.get("/explore/texts")
-    if explorer.status_code == 501:
-        assert "no explorer" in explorer.json()["error"]
-        pytest.skip("the explorer is not part of this installation")
-    assert explorer.headers["content-type"].startswith("text/html")
-    page.goto(f"{server.url}/explore/texts")
-    page.wait_for_load_state("networkidle")
+
+
+def test_the_explorer_explains_texts(page: Any) -> None:
+    pytest.importorskip("plotly", reason="the explorer needs plotly: pip install 'labelprism[explore]'")
+    expect(page.locator("#model")).to_have_value("texts")
+    page.locator("#explorer").click()
+    page.locator("#text").fill("boat sail mast")
+    page.locator("#explain").click()
+    expect(page.locator("body")).to_contain_text("thing 3")
+    expect(page.locator("#paste-note")).to_have_text("")
     shot(page, "explorer")

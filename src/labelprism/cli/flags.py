@@ -35,7 +35,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"labelprism {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_train, _predict, _evaluate, _compare, _tune, _inspect, _convert, _serve, _demo, _completion):
+    added = (_train, _predict, _evaluate, _compare, _tune, _inspect, _explore, _convert, _serve, _demo, _completion)
+    for add in added:
         add(commands)
     return parser
 
@@ -103,10 +104,7 @@ def _evaluate(commands: Any) -> None:
     _file(parser, "--predictions", "what `predict` wrote for the data, or a sparse .npz of scores")
     _file(parser, "--plot", "draw the metrics into this file, .svg, .png or .pdf (needs matplotlib)")
     _measuring_flags(parser)
-    parser.add_argument(
-        "--groups", type=_two_limits, default=(10, 100), metavar="TAIL,TORSO",
-        help="the most training examples of a label of the tail, and of the torso (10,100)",
-    )  # fmt: skip
+    _groups_flag(parser)
 
 
 def _compare(commands: Any) -> None:
@@ -141,6 +139,31 @@ def _inspect(commands: Any) -> None:
     parser.add_argument("--label", help="one label: its examples and its strongest features")
     parser.add_argument("--top", type=_at_least_one, default=15, help="how many features of a label to show (15)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _explore(commands: Any) -> None:
+    parser = _command(
+        commands, "explore", "labelprism.cli.explore", "look at which labels live together in the trees of a model"
+    )
+    _file(parser, "model", "the folder of a model")
+    _file(parser, "--data", "examples with labels, to measure on and to show: " + FORMATS)
+    _file(parser, "--out", "write the trees as one page, .html, that works offline (needs plotly)", metavar="PAGE")
+    _file(parser, "--png", "write still pictures into this folder (needs matplotlib)", metavar="FOLDER")
+    parser.add_argument("--table", action="store_true", help="print the most frequent labels of nodes")
+    parser.add_argument("--title", help="of the page")
+    parser.add_argument(
+        "--examples", type=_at_least_zero, default=50, help="how many examples of the data to explain in the page (50)"
+    )
+    parser.add_argument(
+        "--measure", choices=("purity", "balance", "recall", "tail share"), default="purity",
+        help="what colours of the pictures are (purity)",
+    )  # fmt: skip
+    parser.add_argument("--depth", type=_at_least_zero, default=3, help="how deep nodes of the table lie at most (3)")
+    parser.add_argument("--top", type=_at_least_one, default=10, help="how many labels of each node to print (10)")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON lines")
+    _groups_flag(parser)
+    parser.add_argument("--n-jobs", type=int, help="threads; those of the training when left out")
+    _data_flags(parser)
 
 
 def _convert(commands: Any) -> None:
@@ -250,6 +273,13 @@ def _measuring_flags(parser: argparse.ArgumentParser) -> None:
     _data_flags(parser)
 
 
+def _groups_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--groups", type=_two_limits, default=(10, 100), metavar="TAIL,TORSO",
+        help="the most training examples of a label of the tail, and of the torso (10,100)",
+    )  # fmt: skip
+
+
 def _setting(group: Any, setting: Setting, prefix: str = "") -> None:
     """Add the flag of a setting; left out, it leaves no trace, so that a file of settings can speak."""
     flag = "--" + setting.name.replace("_", "-")
@@ -281,6 +311,13 @@ def _at_least_one(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return value
+
+
+def _at_least_zero(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
     return value
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from labelprism import metrics
 from labelprism._arrays import Int32, Int64
 from labelprism._progress import ProgressBar
-from labelprism.cli import interrupts, models
+from labelprism.cli import interrupts
 from labelprism.cli.inputs import Truth
 from labelprism.cli.models import Counts
 from labelprism.cli.tables import percent, table, without_nan
@@ -43,7 +43,7 @@ def predicted_labels(model: Any, rows: Any, k: int) -> Int32:
         for begin in range(0, n, _ROWS_PER_BATCH):
             part = rows[begin : begin + _ROWS_PER_BATCH]
             with interrupts.at_once():
-                labels = models.suggest(model, part, k)[0]
+                labels = model.predict_topk(part, k)[0]
             found[begin : begin + labels.shape[0], : labels.shape[1]] = labels
             bar.advance(labels.shape[0])
     return found

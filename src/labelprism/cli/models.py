@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelprism._arrays import Float32, Int32, Int64
+from labelprism._arrays import Int64
 from labelprism.cli import interrupts
 from labelprism.cli.settings import ESTIMATOR, PARTS, UsageError, as_slice, parameters_of, part_class
 from labelprism.data import Dataset
@@ -115,39 +115,6 @@ def label_counts(model: PrismClassifier) -> Counts | None:
         return None
     n_rows = int(model.features_.n_texts_) if takes_texts(model) else None
     return Counts(np.rint(recipe.label_counts_).astype(np.int64), n_rows)
-
-
-def suggest(model: PrismClassifier, rows: Any, k: int, **options: Any) -> tuple[Int32, Float32]:
-    """Return the k best labels of each row and their scores.
-
-    Parameters
-    ----------
-    model : PrismClassifier
-    rows : list of n str, or matrix of shape (n, d)
-    k : int
-    **options
-        Passed to `PrismClassifier.predict_topk`.
-
-    Returns
-    -------
-    int32 and float32 arrays of shape (n, k)
-    """
-    labels, scores = model.predict_topk(rows, k, **options)
-    return labels, scores
-
-
-def check_probabilities(model: PrismClassifier) -> None:
-    """Refuse a model whose scores have not been compared with what came true."""
-    if "recipe_" not in model.__dict__:
-        raise UsageError(
-            "--probabilities: a model of the presets default or fast is needed, whose scores are calibrated"
-        )
-
-
-def probabilities(model: PrismClassifier, scores: Float32) -> Float32:
-    """Return the probability that a label is true, for its score."""
-    likely: Float32 = model.recipe_.probabilities(scores)
-    return likely
 
 
 def explanation(model: PrismClassifier, rows: Any, position: int, labels: list[int]) -> Any:

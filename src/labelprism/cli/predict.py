@@ -35,22 +35,19 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.explain and arguments.allow is not None:
         raise UsageError("--explain does not go with --allow: the best labels of all are what is explained")
     model = models.load(arguments.model, arguments.n_jobs)
-    if arguments.probabilities:
-        models.check_probabilities(model)
     path: StrPath = STANDARD_INPUT if arguments.input == "-" else arguments.input
     names = models.label_names(model)
     k = min(arguments.k, len(names))
     options = {} if arguments.allow is None else {"allowed": _allowed(arguments.allow, names)}
     batches = _batches(model, path, arguments)
+    ranked = model.predict_topk_proba if arguments.probabilities else model.predict_topk
     if path == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
         logger.info("reading from standard input, one row a line; Ctrl-D ends")
     n_done = 0
     with _output(arguments.output) as write, _Progress(path) as progress:
         write(suggestions.header(arguments.format))
         for rows in batches:
-            labels, scores = models.suggest(model, rows, k, **options)
-            if arguments.probabilities:
-                scores = models.probabilities(model, scores)
+            labels, scores = ranked(rows, k, **options)
             texts = rows if isinstance(rows, list) else None
             done = [
                 suggestions.Row(

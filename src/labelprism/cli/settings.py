@@ -46,6 +46,7 @@ ESTIMATOR = (
 PARTS: dict[str, dict[str, str]] = {
     "filter": {
         "tree": "labelprism.filters:SpectralTree",
+        "forest": "labelprism.filters:SpectralForest",
         "most-frequent": "labelprism.filters:MostFrequent",
         "all": "labelprism.filters:AllLabels",
     },
@@ -58,7 +59,7 @@ PARTS: dict[str, dict[str, str]] = {
 }
 """The parameters of `PrismClassifier` that are objects, by the names that the program has for them.
 
-Only those that a model directory can hold: `SpectralForest` is inside the presets "default" and "fast".
+Only those that a model directory can hold.
 """
 
 PART_HELP = {

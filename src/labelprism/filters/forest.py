@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_parts, is_sparse
+from labelprism._progress import watched
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, weighted_rows
 from labelprism.filters.base import SMALLEST_PROBABILITY, SMALLEST_ROUTE, Filter, Step, check_fit_input
@@ -173,14 +174,17 @@ class SpectralForest(Filter):
         X, Y, sample_weight = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = csr_parts(Y)
+        settings, counter = self._settings(Y, seed), _core.Counter()
         arguments: Any = (
             *(labels.indptr, labels.indices, Y.shape[1], _mean_one(sample_weight)),
-            *(self._settings(Y, seed), thread_count(self.n_jobs)),
+            *(settings, thread_count(self.n_jobs), counter),
         )
-        if is_sparse(X):
-            grown = _core.grow_forest_csr(*csr_parts(X), X.shape[1], *arguments)
-        else:
-            grown = _core.grow_forest_dense(X, *arguments)
+        levels = _core.expected_levels(X.shape[0], settings)
+        with watched(counter, levels * self.n_trees * X.shape[0], f"growing {self.n_trees} trees", "rows"):
+            if is_sparse(X):
+                grown = _core.grow_forest_csr(*csr_parts(X), X.shape[1], *arguments)
+            else:
+                grown = _core.grow_forest_dense(X, *arguments)
         self._take(grown, (X.shape[1], Y.shape[1]))
         return self
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, as_csr, as_label_matrix, check_whole, csr_parts
+from labelprism._progress import watched
 from labelprism._threads import thread_count
 
 
@@ -121,13 +122,15 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         settings = _core.OneVsRestSettings(
             *(self.cost, self.positive_weight, self.rare_examples, self.tolerance, self.passes, self.drop, seed)
         )
-        own = csr_parts(Y)
-        weights, self.bias_, margins = _core.fit_one_vs_rest(
-            *(*csr_parts(X), X.shape[1], own.indptr, own.indices, Y.shape[1]),
-            *(indptr, labels, held, np.zeros(0, np.float32) if weight is None else weight),
-            *(csr_parts(sp.csr_array((0, 0), dtype=np.float32)) if start is None else csr_parts(start[0])),
-            *(np.zeros(0, np.float32) if start is None else start[1], settings, thread_count(self.n_jobs)),
-        )
+        own, counter = csr_parts(Y), _core.Counter()
+        begin: Any = csr_parts(sp.csr_array((0, 0), dtype=np.float32)) if start is None else csr_parts(start[0])
+        nothing = np.zeros(0, np.float32)
+        with watched(counter, Y.shape[1], "training classifiers", "labels"):
+            weights, self.bias_, margins = _core.fit_one_vs_rest(
+                *(*csr_parts(X), X.shape[1], own.indptr, own.indices, Y.shape[1]),
+                *(indptr, labels, held, nothing if weight is None else weight),
+                *(*begin, nothing if start is None else start[1], settings, thread_count(self.n_jobs), counter),
+            )
         self.weights_ = sp.csr_array((weights[2], weights[1], weights[0]), shape=(Y.shape[1], X.shape[1]))
         by_label = sp.csr_array((margins[2], margins[1], margins[0]), shape=(Y.shape[1], X.shape[0]))
         self.held_out_margins_ = sp.csr_array(by_label.T.tocsr())

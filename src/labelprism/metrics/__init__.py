@@ -14,6 +14,7 @@ Time and memory grow with the size of what is passed, plus c; a dense n x c arra
 the data leave undefined, such as the recall of rows that have no labels, is nan.
 """
 
+from labelprism.metrics.calibration import expected_calibration_error
 from labelprism.metrics.intervals import FrequencyGroup, MetricInterval, by_frequency, evaluate_intervals
 from labelprism.metrics.ranking import (
     BootstrapInterval,
@@ -42,6 +43,7 @@ __all__ = [
     "coverage_at_k",
     "evaluate",
     "evaluate_intervals",
+    "expected_calibration_error",
     "f1_at_k",
     "filter_recall",
     "inverse_propensity",

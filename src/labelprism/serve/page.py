@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib
 import json
 from importlib import resources
 from typing import Any
@@ -14,7 +13,8 @@ from starlette.responses import HTMLResponse, Response
 
 from labelprism.serve.errors import RequestError
 from labelprism.serve.predict_api import Name
-from labelprism.serve.routes import add_route
+from labelprism.serve.routes import add_route, json_response
+from labelprism.serve.schemas import ExplainRequest
 from labelprism.serve.served_model import ServedModel
 from labelprism.serve.service import Service
 
@@ -38,6 +38,13 @@ def add_page(app: FastAPI, service: Service) -> None:
     content = {name: (folder / name).read_bytes() for name in _FILES}
     explorers: dict[str, tuple[str, str]] = {}
 
+    def explorer_of(model: ServedModel) -> str:
+        if explorers.get(model.name, ("", ""))[0] != model.version:
+            # The page asks below its own address, whatever stands before that.
+            shown = _explorer().page(model.classifier, title=model.name, explain_url=f"{model.name}/explain")
+            explorers[model.name] = model.version, shown
+        return explorers[model.name][1]
+
     async def show_page(request: Request) -> Response:
         """Show the page."""
         return HTMLResponse(page, headers=_HEADERS)
@@ -51,10 +58,15 @@ def add_page(app: FastAPI, service: Service) -> None:
 
     async def explore(request: Request, name: Name) -> Response:
         """Show the explorer of a model."""
+        shown = await service.slowly(explorer_of, service.models[name])
+        return HTMLResponse(shown, headers={"X-Content-Type-Options": "nosniff"})  # it brings its own policy
+
+    async def explain(request: Request, name: Name, body: ExplainRequest) -> Response:
+        """Explain a text to the explorer."""
         model = service.models[name]
-        if explorers.get(name, ("", ""))[0] != model.version:
-            explorers[name] = model.version, await service.slowly(_explorer, model)
-        return HTMLResponse(explorers[name][1], headers={"X-Content-Type-Options": "nosniff"})
+        if not model.takes_texts:
+            model.features_of([])  # says what is wrong
+        return json_response(await service.slowly(_explorer().explained, model.classifier, [body.text]))
 
     async def metrics(request: Request) -> Response:
         """Return counters in the format of Prometheus."""
@@ -68,17 +80,21 @@ def add_page(app: FastAPI, service: Service) -> None:
     add_route(app, "GET", "/", show_page, **hidden)
     add_route(app, "GET", "/page/{file}", show_file, **hidden)
     add_route(app, "GET", "/explore/{name}", explore, **hidden)
+    add_route(app, "POST", "/explore/{name}/explain", explain, **hidden)
     add_route(app, "GET", "/docs", docs, **hidden)
     add_route(app, "GET", "/metrics", metrics, **hidden)
 
 
-def _explorer(model: ServedModel) -> str:
+def _explorer() -> Any:
+    """Return the module of the explorer, which needs packages that the server does without."""
     try:
-        explorer = importlib.import_module("labelprism.explore")
+        import plotly  # noqa: F401
+
+        from labelprism import explore
     except ImportError as error:
-        message = f"this installation has no explorer ({error}); the page at / shows the trees of single texts"
+        message = f"the explorer needs more packages ({error}): pip install 'labelprism[explore]', and start again"
         raise RequestError(501, "no_explorer", message) from error
-    return str(explorer.page(model.classifier))
+    return explore
 
 
 # ------------------------------------------------------------------------------------------------------- OpenAPI page

@@ -42,6 +42,12 @@ class PredictRequest(_Request):
         return self
 
 
+class ExplainRequest(_Request):
+    """What the explorer asks."""
+
+    text: str
+
+
 class Label(BaseModel):
     """A suggested label."""
 

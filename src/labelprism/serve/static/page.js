@@ -191,6 +191,15 @@ async function showNode(number) {
   byId("node").hidden = false;
 }
 
+// A link cannot carry a token: the explorer is fetched with it then, and shown from memory.
+byId("explorer").addEventListener("click", async (event) => {
+  const token = sessionStorage.getItem("token");
+  if (!token) return;
+  event.preventDefault();
+  const answer = await fetch(event.currentTarget.href, { headers: { Authorization: `Bearer ${token}` } });
+  if (!answer.ok) tell((await answer.json()).error);
+  else window.open(URL.createObjectURL(await answer.blob()));
+});
 field.text.addEventListener("input", later);
 field.k.addEventListener("input", later);
 field.model.addEventListener("change", () => {
