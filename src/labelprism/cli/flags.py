@@ -35,7 +35,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"labelprism {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_train, _predict, _evaluate, _compare, _tune, _inspect, _explore, _convert, _demo, _completion):
+    added = (_train, _predict, _evaluate, _compare, _tune, _inspect, _explore, _convert, _serve, _demo, _completion)
+    for add in added:
         add(commands)
     return parser
 
@@ -172,6 +173,42 @@ def _convert(commands: Any) -> None:
     parser.add_argument("--features", action="store_true", help="make features of texts, to write them as a matrix")
     _text_flags(parser)
     _data_flags(parser)
+
+
+def _serve(commands: Any) -> None:
+    parser = _command(commands, "serve", "labelprism.cli.serve", "answer requests over HTTP, and show a page to try")
+    _file(parser, "models", "folders of models, each called by the name of its folder", nargs="*", metavar="model")
+    parser.add_argument(
+        "--model", action="append", default=[], metavar="NAME=FOLDER", help="a model and its name; may be repeated"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1: this machine only)")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (8000)")
+    parser.add_argument("--workers", type=_at_least_one, default=1, help="processes, which share the models (1)")
+    parser.add_argument("--threads", type=_at_least_one, default=1, help="of the native code in each worker (1)")
+    parser.add_argument("--token", help="what requests must bring; better in the variable LABELPRISM_TOKEN")
+    parser.add_argument(
+        "--cors-origin", action="append", default=[], metavar="ORIGIN",
+        help="let pages of this origin ask, as https://catalogue.example; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reload", action=argparse.BooleanOptionalAction, default=True, help="take over models that are replaced (on)"
+    )
+    parser.add_argument("--reload-seconds", type=_above_zero, default=2.0, help="between two looks (2)")
+    parser.add_argument(
+        "--access-log", action=argparse.BooleanOptionalAction, default=True,
+        help="a line of JSON on standard output for each request (on)",
+    )  # fmt: skip
+    group = parser.add_argument_group("limits")
+    whole: dict[str, Any] = {"type": _at_least_one, "metavar": "N"}
+    group.add_argument("--max-queue", default=4096, help="rows that may wait in a worker, else 429 (4096)", **whole)
+    group.add_argument("--deadline-ms", default=2000, help="how long they may wait, else 503 (2000)", **whole)
+    group.add_argument("--max-body", default=8 << 20, help="bytes of a request (8388608)", **whole)
+    group.add_argument("--max-rows", default=1024, help="texts or rows of a request (1024)", **whole)
+    group.add_argument("--max-features", default=100_000, help="entries of a row (100000)", **whole)
+    group.add_argument("--max-k", default=1000, help="labels for a text or row (1000)", **whole)
+    group.add_argument("--max-connections", default=1000, help="of a worker (1000)", **whole)
+    group.add_argument("--timeout", type=_above_zero, default=30.0, help="seconds for a body to arrive (30)")
+    group.add_argument("--shutdown-timeout", default=30, help="seconds to finish when told to end (30)", **whole)
 
 
 def _demo(commands: Any) -> None:
