@@ -17,10 +17,10 @@ from starlette.responses import Response
 from labelprism import __version__
 from labelprism.serve.annif_api import add_annif_api
 from labelprism.serve.errors import RequestError
-from labelprism.serve.front import AccessLog, Front
+from labelprism.serve.front import AccessLog, Front, Shortcut
 from labelprism.serve.inference_protocol import add_inference_protocol
 from labelprism.serve.page import add_page
-from labelprism.serve.predict_api import add_predict_api
+from labelprism.serve.predict_api import PREDICT_PATH, add_predict_api
 from labelprism.serve.service import Service
 from labelprism.serve.settings import ServeSettings
 
@@ -77,7 +77,9 @@ def create_app(settings: ServeSettings) -> Any:
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
         )
-    return Front(app, service.metrics, settings.token, log)
+    # Other origins need their middleware, which only the long way passes.
+    shortcut = None if settings.cors_origins else Shortcut(app, PREDICT_PATH)
+    return Front(app, service.metrics, settings.token, log, shortcut)
 
 
 async def _note_queue(service: Service) -> None:

@@ -22,6 +22,7 @@ from labelprism.serve.sparse_rows import stacked
 # taking it back costs about as much as twenty rows do.
 _INLINE_ROWS = 48
 _INLINE_CHARACTERS = 1 << 15
+_GATHERED_ROWS = 48
 _GATHERING = 0.002  # seconds, for as long as every turn of the event loop brings more
 _BATCH_ROWS = 256
 _BATCH_CHARACTERS = 1 << 20
@@ -99,7 +100,7 @@ class Batcher:
     def _is_gathering(self) -> bool:
         """Tell whether to look once more for requests that are on their way, as there were some a moment ago."""
         n_rows, n_before = self.n_rows, self._n_before
-        if n_rows == n_before or n_rows >= _INLINE_ROWS or monotonic() - self._waiting[0].arrival > _GATHERING:
+        if n_rows == n_before or n_rows >= _GATHERED_ROWS or monotonic() - self._waiting[0].arrival > _GATHERING:
             self._n_before = 0
             return False
         self._n_before = n_rows
