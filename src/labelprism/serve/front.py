@@ -71,7 +71,7 @@ class AccessLog:
 class Shortcut:
     """The way of predictions, past the layers of FastAPI, which do nothing for them.
 
-    Six calls from its application to the route take as long as reading and answering a request for one text.
+    The six calls from its application to the route take 20 microseconds, as long as the kernel does for a text.
 
     Parameters
     ----------
