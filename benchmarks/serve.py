@@ -256,13 +256,15 @@ async def killed_worker(port: int, pid: int, texts: list[str]) -> list[str]:
     """Kill one of two workers under load with SIGKILL: the one that holds more connections."""
     asked = [request_bytes("POST", "/v1/models/model/predict", {"text": text}) for text in texts]
     n_connections = 16
-    await Client(port, 4).load(asked, 1)
+    while not all("forest_blocks" in Path(f"/proc/{worker}/maps").read_text() for worker in workers_of(pid)):
+        await asyncio.sleep(0.1)
+    await Client(port, 4).load(asked, _SLICE)
 
     held = {}
 
     def kill() -> None:
         time.sleep(1)
-        workers = [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        workers = workers_of(pid)
         held.update({worker: n_sockets(worker) for worker in workers})
         os.kill(max(workers, key=n_sockets), signal.SIGKILL)
 
@@ -270,6 +272,11 @@ async def killed_worker(port: int, pid: int, texts: list[str]) -> list[str]:
     others = statuses.total() - statuses[200] - statuses[0]
     what = f"kill -9 of the busier of two workers, with {_and(held.values())} of {n_connections} connections"
     return [f"| {what} | {statuses[200]:,} x 200, {statuses[0]} without an answer, {others} others |"]
+
+
+def workers_of(pid: int) -> list[int]:
+    """Return the processes of the workers."""
+    return [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def n_sockets(pid: int) -> int:
