@@ -318,3 +318,9 @@ def test_clone_and_pickle() -> None:
     assert not hasattr(copy, "children_")
     again = pickle.loads(pickle.dumps(forest))
     assert (again.candidates(X) != before).nnz == 0
+
+
+def test_the_mass_of_leaves_is_in_the_units_of_the_weights() -> None:
+    X, Y = planted(300)
+    plain, heavy = (grown(X, Y).fit(X, Y, weight) for weight in (None, np.full(300, 5.0)))
+    assert heavy.leaf_mass_.sum() == pytest.approx(5 * plain.leaf_mass_.sum(), rel=1e-4)

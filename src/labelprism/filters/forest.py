@@ -186,6 +186,8 @@ class SpectralForest(Filter):
             else:
                 grown = _core.grow_forest_dense(X, *arguments)
         self._take(grown, (X.shape[1], Y.shape[1]))
+        if sample_weight is not None:  # growth saw weights with a mean of 1
+            self.leaf_mass_ = self.leaf_mass_ * np.float32(np.mean(sample_weight))
         return self
 
     def _take(self, grown: _core.ForestArrays, shape: tuple[int, int]) -> None:
