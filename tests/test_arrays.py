@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 
-from labelprism._arrays import as_csr, as_label_matrix, check_whole, csr_parts
+from labelprism._arrays import as_csr, as_label_matrix, check_whole, csr_of, csr_parts, with_narrow_indices
 from labelprism._threads import thread_count
 
 
@@ -125,6 +125,22 @@ def test_what_is_no_whole_number_in_range(value: object) -> None:
 def test_parts_have_the_dtypes_of_the_core() -> None:
     parts = csr_parts(as_csr(np.eye(4)))
     assert [array.dtype for array in parts] == [np.int64, np.int32, np.float32]
+
+
+def test_indices_become_narrow_and_narrow_ones_stay() -> None:
+    wide = sp.csr_array((np.ones(2, np.float32), np.array([2, 0], np.int64), np.array([0, 1, 2], np.int64)), (2, 3))
+    narrow = with_narrow_indices(wide)
+    assert (wide.indices.dtype, narrow.indices.dtype) == (np.int64, np.int32)
+    np.testing.assert_array_equal(narrow.toarray(), wide.toarray())
+    assert with_narrow_indices(narrow) is narrow
+
+
+def test_arrays_of_the_core_are_not_copied() -> None:
+    indices, data = np.array([2, 0], np.int32), np.ones(2, np.float32)
+    csr = csr_of(np.array([0, 1, 2], np.int64), indices, data, (2, 3))
+    np.testing.assert_array_equal(csr.toarray(), [[0, 0, 1], [1, 0, 0]])
+    assert np.shares_memory(csr.indices, indices)
+    assert np.shares_memory(csr.data, data)
 
 
 def test_thread_counts() -> None:

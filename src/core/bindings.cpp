@@ -3,8 +3,11 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The native kernels of labelprism.";
+  labelprism::bind_large_memory(m);
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
+  labelprism::bind_growth(m);
+  labelprism::bind_spread(m);
   labelprism::bind_forest(m);
   labelprism::bind_text(m);
   labelprism::bind_descend(m);

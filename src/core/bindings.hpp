@@ -20,11 +20,14 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "buffer.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
+#include "large_memory.hpp"
 #include "stored.hpp"
+#include "text_hash.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,6 +59,18 @@ inline bool all_finite(const Vector<float>& values) {
   return all_within(values, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
 }
 
+// Whether all of some whole numbers are from 0 to bound - 1. A number has its highest bit set if it is negative, and
+// bound - 1 - number if it is too large: without jumps, and for four numbers at once.
+inline bool all_below(const std::int32_t* numbers, std::size_t count, std::int64_t bound) {
+  const auto last = static_cast<std::uint32_t>(bound - 1);
+  std::uint32_t bits = 0;
+  for (std::size_t t = 0; t < count; ++t) {
+    const auto number = static_cast<std::uint32_t>(numbers[t]);
+    bits |= number | (last - number);
+  }
+  return bits >> 31 == 0;
+}
+
 // A new uninitialised array; `data` points into it.
 template <class T>
 NewArray<T> new_array(std::initializer_list<std::size_t> shape, T** data) {
@@ -64,8 +79,8 @@ NewArray<T> new_array(std::initializer_list<std::size_t> shape, T** data) {
     if (extent != 0 && size > PTRDIFF_MAX / sizeof(T) / extent) throw std::bad_alloc();
     size *= extent;
   }
-  *data = new T[size];
-  nb::capsule owner(*data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  *data = static_cast<T*>(large_allocate(size * sizeof(T)));
+  nb::capsule owner(*data, [](void* p) noexcept { large_free(p); });
   return NewArray<T>(*data, shape, owner);
 }
 
@@ -73,7 +88,7 @@ NewArray<T> new_array(std::initializer_list<std::size_t> shape, T** data) {
 template <class T>
 NewArray<T> take(Buffer<T>& buffer) {
   const auto [data, size] = buffer.release();
-  nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
+  nb::capsule owner(data, [](void* p) noexcept { large_free(p); });
   return NewArray<T>(data, {size}, owner);
 }
 
@@ -121,9 +136,7 @@ inline CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std:
   require(pointers[n_rows] == static_cast<std::int64_t>(indices.size()), "indptr must end with the number of indices");
   require(data == nullptr || data_size == indices.size(), "data and indices must be of the same length");
   const std::int32_t* columns = indices.data();
-  bool inside = true;
-  for (std::size_t t = 0; t < indices.size(); ++t) inside &= columns[t] >= 0 && columns[t] < n_columns;
-  require(inside, "an index is out of range");
+  require(all_below(columns, indices.size(), n_columns), "an index is out of range");
   return {n_rows, n_columns, pointers, columns, data};
 }
 
@@ -152,14 +165,48 @@ inline DenseView checked_dense(const Matrix<float>& X) {
   return {static_cast<std::int64_t>(X.shape(0)), static_cast<std::int64_t>(X.shape(1)), X.data()};
 }
 
+// Texts of Python as one run of UTF-8.
+class JoinedTexts {
+ public:
+  // `is_valid` is false afterwards if a text is no valid Unicode.
+  explicit JoinedTexts(const nb::list& texts) {
+    offsets_.reserve(texts.size() + 1);
+    offsets_.push_back(0);
+    for (const nb::handle text : texts) {
+      Py_ssize_t size = 0;
+      require(PyUnicode_Check(text.ptr()), "texts must be a list of str");
+      const char* const first = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+      if (!first) {
+        PyErr_Clear();
+        is_valid = false;
+        return;
+      }
+      utf8_.append(first, static_cast<std::size_t>(size));
+      offsets_.push_back(static_cast<std::int64_t>(utf8_.size()));
+    }
+  }
+
+  // Lives as long as this does.
+  Texts view() const { return {utf8_.data(), offsets_.data(), static_cast<std::int64_t>(offsets_.size()) - 1}; }
+
+  bool is_valid = true;
+
+ private:
+  std::string utf8_;
+  std::vector<std::int64_t> offsets_;
+};
+
 void bind_descend(nb::module_& m);
 void bind_heads(nb::module_& m);
+void bind_large_memory(nb::module_& m);
 void bind_head_scores(nb::module_& m);
 void bind_products(nb::module_& m);
+void bind_spread(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_one_vs_rest(nb::module_& m);
 void bind_forest(nb::module_& m);
+void bind_growth(nb::module_& m);
 void bind_predictor(nb::module_& m);
 
 }  // namespace labelprism

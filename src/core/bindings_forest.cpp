@@ -1,36 +1,9 @@
-// The forest, as Python sees it.
+// The forest in use, as Python sees it.
 #include "bindings.hpp"
-#include "forest_growth.hpp"
 #include "forest_scores.hpp"
 
 namespace labelprism {
 namespace {
-
-// What growing returns: child, bias and noise of every node, the routers and the leaves as CSR, the mass of leaves.
-using ForestArrays =
-    std::tuple<NewArray<std::int32_t>, NewArray<float>, NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>,
-               NewArray<float>, NewArray<std::int64_t>, NewArray<std::int32_t>, NewArray<float>, NewArray<float>>;
-
-template <class Matrix>
-ForestArrays grown(const Matrix& X, const CsrView& Y, const Vector<float>& row_weight, const ForestSettings& settings,
-                   int n_threads, Counter* counter) {
-  require(X.n_rows == Y.n_rows, "X and Y must have the same number of rows");
-  require(X.n_rows <= INT32_MAX, "there must be at most 2147483647 rows");
-  require(settings.n_trees >= 1, "there must be at least one tree");
-  require(settings.stop_labels >= 1, "stop_labels must be at least 1");
-  require(settings.spectral.n_blocks >= 1 && settings.spectral.n_blocks <= 32, "n_blocks: 1 to 32");
-  require(settings.spectral_rows >= 1 && settings.router_rows >= 1, "routers need at least one row to learn from");
-  const float* weights = checked_weights(row_weight, X.n_rows);
-  Forest forest;
-  {
-    const nb::gil_scoped_release release;
-    grow_forest(X, Y, weights, settings, n_threads, counter, forest);
-  }
-  return {
-      take(forest.child),           take(forest.bias),         take(forest.noise),         take(forest.routers.indptr),
-      take(forest.routers.indices), take(forest.routers.data), take(forest.leaves.indptr), take(forest.leaves.indices),
-      take(forest.leaves.data),     take(forest.mass)};
-}
 
 // Children come after their parents, so that no forged forest can send an example in circles.
 void check_nodes(const Vector<std::int32_t>& child, std::int64_t n_trees) {
@@ -42,88 +15,9 @@ void check_nodes(const Vector<std::int32_t>& child, std::int64_t n_trees) {
   }
 }
 
-void bind_growth(nb::module_& m) {
-  nb::class_<Counter>(m, "Counter", "How far a long computation has come; may be read while it runs.")
-      .def(nb::init<>())
-      .def_prop_ro("done", [](const Counter& self) { return self.done.load(std::memory_order_relaxed); });
-  nb::class_<ForestSettings>(m, "ForestSettings", "How a forest grows; see forest_growth.hpp.")
-      .def(
-          "__init__",
-          [](ForestSettings* self, int n_trees, int max_depth, std::int64_t stop_labels, std::int64_t min_rows,
-             double target_recall, double smallest_share, float noise, float growth_noise, bool fractional,
-             float prune_below, std::int64_t spectral_rows, std::int64_t router_rows, int min_feature_rows,
-             int sketch_steps, float drop_weight, float drop_share, std::uint64_t seed,
-             const SpectralSettings& spectral, int refine_rounds, int refine_passes, float refine_cost) {
-            new (self) ForestSettings{n_trees,
-                                      max_depth,
-                                      stop_labels,
-                                      min_rows,
-                                      target_recall,
-                                      smallest_share,
-                                      noise,
-                                      growth_noise,
-                                      fractional,
-                                      prune_below,
-                                      spectral_rows,
-                                      router_rows,
-                                      min_feature_rows,
-                                      sketch_steps,
-                                      drop_weight,
-                                      drop_share,
-                                      seed,
-                                      spectral,
-                                      {refine_rounds, refine_passes, refine_cost}};
-          },
-          nb::kw_only(), "n_trees"_a, "max_depth"_a, "stop_labels"_a, "min_rows"_a, "target_recall"_a,
-          "smallest_share"_a, "noise"_a, "growth_noise"_a, "fractional"_a, "prune_below"_a, "spectral_rows"_a,
-          "router_rows"_a, "min_feature_rows"_a, "sketch_steps"_a, "drop_weight"_a, "drop_share"_a, "seed"_a,
-          "spectral"_a, "refine_rounds"_a, "refine_passes"_a, "refine_cost"_a);
-  m.def(
-      "grow_forest_csr",
-      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
-         Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
-         Vector<float> row_weight, const ForestSettings& settings, int n_threads, Counter* counter) {
-        return grown(checked_csr(indptr, indices, data, n_features), checked_labels(label_indptr, labels, n_labels),
-                     row_weight, settings, n_threads, counter);
-      },
-      array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
-      "n_labels"_a, array("row_weight"), "settings"_a, "n_threads"_a = 1, "counter"_a = nb::none(),
-      "Grow a forest; X is sparse, row_weight may be empty.");
-  m.def(
-      "grow_forest_dense",
-      [](Matrix<float> X, Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
-         Vector<float> row_weight, const ForestSettings& settings, int n_threads, Counter* counter) {
-        return grown(checked_dense(X), checked_labels(label_indptr, labels, n_labels), row_weight, settings, n_threads,
-                     counter);
-      },
-      array("X"), array("label_indptr"), array("labels"), "n_labels"_a, array("row_weight"), "settings"_a,
-      "n_threads"_a = 1, "counter"_a = nb::none(), "Grow a forest; X is dense, row_weight may be empty.");
-  m.def("expected_levels", &expected_levels, "n_rows"_a, "settings"_a,
-        "About how many levels a tree has; a counter counts the rows of every level and tree.");
-  m.def(
-      "refined_router",
-      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
-         Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels, Vector<float> weight,
-         Vector<float> margins, int rounds, int passes, float cost) {
-        const CsrView X = checked_csr(indptr, indices, data, n_features);
-        const CsrView Y = checked_labels(label_indptr, labels, n_labels);
-        const auto n_rows = static_cast<std::size_t>(X.n_rows);
-        require(X.n_rows == Y.n_rows && weight.size() == n_rows && margins.size() == n_rows,
-                "X, Y, weight and margins must have as many rows");
-        float* values;
-        NewArray<float> result = new_array({static_cast<std::size_t>(n_features) + 1}, &values);
-        const nb::gil_scoped_release release;
-        const std::vector<float> router = refined_router(X, Y, weight.data(), {rounds, passes, cost},
-                                                         std::vector<float>(margins.data(), margins.data() + n_rows));
-        std::copy(router.begin(), router.end(), values);
-        return result;
-      },
-      array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
-      "n_labels"_a, array("weight"), array("margins"), "rounds"_a, "passes"_a, "cost"_a,
-      "The refined router of one node: its weights, and the bias after them.");
-}
+}  // namespace
 
-void bind_scores(nb::module_& m) {
+void bind_forest(nb::module_& m) {
   nb::class_<ForestScorer>(m, "ForestScorer", "A forest laid out for scoring; see forest_scores.hpp.")
       .def(
           "__init__",
@@ -230,13 +124,6 @@ void bind_scores(nb::module_& m) {
           },
           array("indptr"), array("indices"), array("data"), "smallest"_a, "noise_scale"_a = 1.0f, "n_threads"_a = 1,
           "The probability of every leaf that a row reaches in each tree, as CSR, leaves not sorted.");
-}
-
-}  // namespace
-
-void bind_forest(nb::module_& m) {
-  bind_growth(m);
-  bind_scores(m);
 }
 
 }  // namespace labelprism

@@ -33,14 +33,16 @@ void bind_one_vs_rest(nb::module_& m) {
          Vector<std::int64_t> label_indptr, Vector<std::int32_t> labels, std::int64_t n_labels,
          Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, Vector<std::uint8_t> held_out,
          Vector<float> row_weight, Vector<std::int64_t> start_indptr, Vector<std::int32_t> start_indices,
-         Vector<float> start_data, Vector<float> start_bias, const OneVsRestSettings& settings, int n_threads,
-         Counter* counter) {
+         Vector<float> start_data, Vector<float> start_bias, std::int64_t first_label, std::int64_t end_label,
+         const OneVsRestSettings& settings, int n_threads, Counter* counter) {
         const CsrView X = checked_csr(indptr, indices, data, n_features);
         const CsrView Y = checked_labels(label_indptr, labels, n_labels);
         const CsrView C = checked_labels(candidate_indptr, candidates, n_labels);
         require(X.n_rows == Y.n_rows && X.n_rows == C.n_rows, "X, Y and candidates must have the same number of rows");
         require(held_out.size() == 0 || static_cast<std::int64_t>(held_out.size()) == X.n_rows,
                 "held_out must be empty or have a flag for every row");
+        require(0 <= first_label && first_label <= end_label && end_label <= n_labels,
+                "first_label and end_label must be a range of the labels");
         const float* weights = checked_weights(row_weight, X.n_rows);
         OneVsRestStart start{};
         if (start_bias.size() > 0) {
@@ -51,16 +53,18 @@ void bind_one_vs_rest(nb::module_& m) {
         OneVsRestModel model;
         {
           const nb::gil_scoped_release release;
-          fit_one_vs_rest(X, examples_by_label(C, Y), held_out.size() ? held_out.data() : nullptr, weights,
-                          start.bias ? &start : nullptr, settings, n_threads, counter, model);
+          fit_one_vs_rest(X, examples_by_label(C, Y, {first_label, end_label}),
+                          held_out.size() ? held_out.data() : nullptr, weights, start.bias ? &start : nullptr, settings,
+                          n_threads, counter, model);
         }
         return std::tuple<Csr, NewArray<float>, Csr>(take(model.weights), copied(model.bias), take(model.held_out));
       },
       array("indptr"), array("indices"), array("data"), "n_features"_a, array("label_indptr"), array("labels"),
       "n_labels"_a, array("candidate_indptr"), array("candidates"), array("held_out"), array("row_weight"),
-      array("start_indptr"), array("start_indices"), array("start_data"), array("start_bias"), "settings"_a,
-      "n_threads"_a = 1, "counter"_a = nb::none(),
-      "Train a classifier for every label: weights and biases, and the margins of held-out rows by label. `held_out`, "
+      array("start_indptr"), array("start_indices"), array("start_data"), array("start_bias"), "first_label"_a,
+      "end_label"_a, "settings"_a, "n_threads"_a = 1, "counter"_a = nb::none(),
+      "Train a classifier for every label of a range: weights and biases, and the margins of held-out rows by label. "
+      "`held_out`, "
       "`row_weight` and `start_bias` may be empty: no rows, ones, and no start.");
   m.def(
       "candidate_scores",

@@ -6,6 +6,7 @@
 
 #include "bindings.hpp"
 #include "predictor.hpp"
+#include "text_weights.hpp"
 
 namespace labelprism {
 namespace {
@@ -133,6 +134,32 @@ void bind_predictor(nb::module_& m) {
           array("indptr"), array("indices"), array("data"), "k"_a, "smallest"_a, array("allowed"), "n_threads"_a = 1,
           "The k best labels of every row and their scores, of those that have a flag in `allowed`; if that is empty, "
           "of all.")
+      .def(
+          "predict_texts",
+          [](const Predictor& self, const TextWeigher& weigher, nb::list texts, std::int64_t k, float smallest,
+             int n_threads) -> std::optional<std::pair<NewArray<std::int32_t>, NewArray<float>>> {
+            require(k >= 1 && k <= kMostCandidates, "k must be from 1 to 30000");
+            require(weigher.n_features() == self.n_features(), "the texts must have the features of the model");
+            const JoinedTexts joined(texts);
+            const auto n = static_cast<std::size_t>(joined.view().count), width = static_cast<std::size_t>(k);
+            std::int32_t* label;
+            float* score;
+            NewArray<std::int32_t> labels = new_array({n, width}, &label);
+            NewArray<float> scores = new_array({n, width}, &score);
+            bool is_done = joined.is_valid;
+            if (is_done) {
+              const nb::gil_scoped_release release;
+              GrowingCsr rows;
+              is_done = weigher.rows(joined.view(), false, n_threads, rows);
+              const CsrView X{static_cast<std::int64_t>(n), self.n_features(), rows.indptr.data(), rows.indices.data(),
+                              rows.data.data()};
+              if (is_done) predict_rows(self, X, k, Routing{smallest}, AllowList(), n_threads, label, score);
+            }
+            if (!is_done) return std::nullopt;
+            return std::pair(labels, scores);
+          },
+          "weigher"_a, "texts"_a, "k"_a, "smallest"_a, "n_threads"_a = 1,
+          "The k best labels of every text: `TextWeigher.rows` and `predict` in one call; None where the former is.")
       .def(
           "predict_row",
           [](const Predictor& self, Vector<std::int32_t> indices, Vector<float> data, std::int64_t k, float smallest) {

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "sparse_text.hpp"
 #include "text_hash.hpp"
+#include "text_weights.hpp"
 
 namespace labelprism {
 namespace {
@@ -90,6 +91,36 @@ Texts checked_texts(const nb::bytes& utf8, const Vector<std::int64_t>& offsets) 
   return {utf8.c_str(), offsets.data(), count};
 }
 
+void bind_text_weights(nb::module_& m) {
+  nb::class_<TextWeigher>(m, "TextWeigher", "From a few texts to unit rows of tf-idf in one go; see text_weights.hpp.")
+      .def(
+          "__init__",
+          [](TextWeigher* self, const HashOptions& options, Vector<float> of_count, Vector<float> idf) {
+            require(options.fold && !options.is_signed, "counts must be of folded texts and without signs");
+            require(idf.size() == std::size_t{1} << options.bits, "there must be an idf for every feature");
+            require(of_count.size() > 0, "there must be a weight for a count at least");
+            new (self) TextWeigher(options, {of_count.data(), of_count.data() + of_count.size()}, idf.data());
+          },
+          nb::keep_alive<1, 4>(), "options"_a, array("of_count"), array("idf"),
+          "`of_count` has the weight of every count, from 0; `idf`, one for each feature, is used, not copied.")
+      .def(
+          "rows",
+          [](const TextWeigher& self, nb::list texts, bool are_folded,
+             int n_threads) -> std::optional<decltype(take(std::declval<GrowingCsr&>()))> {
+            const JoinedTexts joined(texts);
+            GrowingCsr rows;
+            bool is_done = joined.is_valid;
+            if (is_done) {
+              const nb::gil_scoped_release release;
+              is_done = self.rows(joined.view(), are_folded, n_threads, rows);
+            }
+            if (!is_done) return std::nullopt;
+            return take(rows);
+          },
+          "texts"_a, "are_folded"_a, "n_threads"_a = 1,
+          "The arrays of a CSR matrix; None if a text cannot be folded character by character, or counts are large.");
+}
+
 void bind_text_hash(nb::module_& m) {
   nb::class_<HashOptions>(m, "HashOptions", "How texts are cut into n-grams and hashed.")
       .def(
@@ -139,6 +170,7 @@ void bind_text_hash(nb::module_& m) {
 void bind_text(nb::module_& m) {
   bind_sparse_text(m);
   bind_text_hash(m);
+  bind_text_weights(m);
 }
 
 }  // namespace labelprism

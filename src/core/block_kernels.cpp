@@ -3,17 +3,16 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "processor.hpp"
+
 namespace labelprism {
 namespace {
 
 std::vector<const BlockKernels*> available() {
   std::vector<const BlockKernels*> sets{&plain_kernels};
 #ifdef LABELPRISM_X86
-  if (__builtin_cpu_supports("avx2")) sets.push_back(&avx2_kernels);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq")) {
-    sets.push_back(&avx512_kernels);
-  }
+  if (has_avx2()) sets.push_back(&avx2_kernels);
+  if (has_avx512()) sets.push_back(&avx512_kernels);
 #endif
   return sets;
 }

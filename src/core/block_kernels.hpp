@@ -10,6 +10,12 @@
 
 namespace labelprism {
 
+// What a line search must know of a row, to know its loss and its margin anywhere on the line.
+struct RowOnLine {
+  float cost, slack, slack_move;
+  float weight, centred, centred_move;
+};
+
 // A dense block holds `width` vectors side by side, as [row][width], so that one row of 8 or 16 floats is one register.
 struct BlockKernels {
   const char* name;
@@ -23,7 +29,13 @@ struct BlockKernels {
   void (*scatter)(const CsrView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
                   const float* block, std::int64_t width, float* scaled, float* out);
 
-  // The same two for a dense matrix and blocks of 8 vectors.
+  // The same two for some of the rows, blocks of 8 vectors and no weights: row i of out or of block is that of rows[i].
+  void (*gather_some)(const CsrView& matrix, const std::int32_t* rows, std::int64_t count, const float* block,
+                      float* out);
+  void (*scatter_some)(const CsrView& matrix, const std::int32_t* rows, std::int64_t count, const float* block,
+                       float* out);
+
+  // The first two for a dense matrix and blocks of 8 vectors.
   void (*gather_dense)(const DenseView& matrix, std::int64_t begin, std::int64_t end, const float* block, float* out);
   void (*scatter_dense)(const DenseView& matrix, std::int64_t begin, std::int64_t end, const float* row_weight,
                         const float* block, float* out);
@@ -38,6 +50,10 @@ struct BlockKernels {
 
   // out[row] = (add ? out[row] : 0) + sum over i of a[row][i] * coefficients[i], for blocks of 8; out may be a.
   void (*combine)(const float* a, const float* coefficients, std::int64_t n_rows, bool add, float* out);
+
+  // losses[s] += cost * max(0, slack + steps[s] * slack_move)^2 and sizes[s] += weight * |centred + steps[s] *
+  // centred_move| over the rows, for 16 steps.
+  void (*add_line)(const RowOnLine* rows, std::int64_t count, const float* steps, float* losses, float* sizes);
 
   // sums[i] = sum over the features of a row of value * steps[i], for eight routers; `table` has the steps of every
   // feature.

@@ -45,7 +45,7 @@ inline void gather_row(const CsrView& m, std::int64_t row, const float* block, s
       sums[i] += HasData ? m.data[t] * lanes : lanes;
     }
   }
-  for (int i = 0; i < W / kLanes; ++i) *reinterpret_cast<Vector*>(out + row * width + i * kLanes) = sums[i];
+  for (int i = 0; i < W / kLanes; ++i) *reinterpret_cast<Vector*>(out + i * kLanes) = sums[i];
 }
 
 template <int W, bool HasData>
@@ -68,10 +68,11 @@ template <bool HasData>
 void gather_rows(const CsrView& m, std::int64_t begin, std::int64_t end, const float* block, std::int64_t width,
                  float* out) {
   for (std::int64_t row = begin; row < end; ++row) {
+    float* to = out + row * width;
     std::int64_t j = 0;
-    for (; j + 16 <= width; j += 16) gather_row<16, HasData>(m, row, block + j, width, out + j);
-    for (; j + 8 <= width; j += 8) gather_row<8, HasData>(m, row, block + j, width, out + j);
-    for (; j < width; ++j) gather_row<1, HasData>(m, row, block + j, width, out + j);
+    for (; j + 16 <= width; j += 16) gather_row<16, HasData>(m, row, block + j, width, to + j);
+    for (; j + 8 <= width; j += 8) gather_row<8, HasData>(m, row, block + j, width, to + j);
+    for (; j < width; ++j) gather_row<1, HasData>(m, row, block + j, width, to + j);
   }
 }
 
@@ -96,6 +97,24 @@ void gather(const CsrView& m, std::int64_t begin, std::int64_t end, const float*
 void scatter(const CsrView& m, std::int64_t begin, std::int64_t end, const float* row_weight, const float* block,
              std::int64_t width, float* scaled, float* out) {
   (m.data ? scatter_rows<true> : scatter_rows<false>)(m, begin, end, row_weight, block, width, scaled, out);
+}
+
+template <bool HasData>
+void gather_some_rows(const CsrView& m, const std::int32_t* rows, std::int64_t count, const float* block, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) gather_row<8, HasData>(m, rows[i], block, 8, out + i * 8);
+}
+
+template <bool HasData>
+void scatter_some_rows(const CsrView& m, const std::int32_t* rows, std::int64_t count, const float* block, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) scatter_row<8, HasData>(m, rows[i], block + i * 8, 8, out);
+}
+
+void gather_some(const CsrView& m, const std::int32_t* rows, std::int64_t count, const float* block, float* out) {
+  (m.data ? gather_some_rows<true> : gather_some_rows<false>)(m, rows, count, block, out);
+}
+
+void scatter_some(const CsrView& m, const std::int32_t* rows, std::int64_t count, const float* block, float* out) {
+  (m.data ? scatter_some_rows<true> : scatter_some_rows<false>)(m, rows, count, block, out);
 }
 
 // Dense rows are taken four at a time: a row of the block is loaded once for all four, and four sums grow side by side.
@@ -180,12 +199,28 @@ void combine(const float* a, const float* coefficients, std::int64_t n_rows, boo
   }
 }
 
+void add_line(const RowOnLine* rows, std::int64_t count, const float* steps, float* losses, float* sizes) {
+  for (int first = 0; first < 16; first += 8) {  // eight steps at a time: all sums stay in registers
+    const Eight step = lanes_at(steps + first), zero = {};
+    Eight loss = zero, size = zero;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const RowOnLine& row = rows[i];
+      const Eight slack = row.slack + step * row.slack_move, centred = row.centred + step * row.centred_move;
+      const Eight lost = slack > zero ? slack : zero;
+      loss += row.cost * (lost * lost);
+      size += row.weight * (centred > zero ? centred : -centred);
+    }
+    lanes_at(losses + first) += loss;
+    lanes_at(sizes + first) += size;
+  }
+}
+
 #include "router_kernels.inl"
 
 }  // namespace
 
-const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,       scatter,     gather_dense,
-                                         scatter_dense,   normal,       gram,        combine,
-                                         route_dense,     route_hashed, add_weights, find_places};
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,        scatter,      gather_some, scatter_some,
+                                         gather_dense,    scatter_dense, normal,       gram,        combine,
+                                         add_line,        route_dense,   route_hashed, add_weights, find_places};
 
 }  // namespace labelprism

@@ -1,11 +1,12 @@
 // An array that grows by realloc: the system moves pages of large arrays instead of copying them, and the finished
-// array is handed to NumPy as it is, so what was read is never held twice.
+// array is handed to NumPy as it is, so what was read is never held twice. See also large_memory.hpp.
 #pragma once
 
-#include <cstdlib>
-#include <new>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
+
+#include "large_memory.hpp"
 
 namespace labelprism {
 
@@ -17,7 +18,7 @@ class Buffer {
   Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { std::free(data_); }
+  ~Buffer() { large_free(data_); }
 
   void push(T value) {
     if (size_ == capacity_) reallocate(size_ < 1024 ? 1024 : size_ + size_ / 2);
@@ -35,7 +36,7 @@ class Buffer {
   std::size_t size() const { return size_; }
   T& operator[](std::size_t i) { return data_[i]; }
 
-  // Gives the array away, cut to its size; the receiver frees it with std::free.
+  // Gives the array away, cut to its size; the receiver frees it with large_free.
   std::pair<T*, std::size_t> release() {
     reallocate(size_ ? size_ : 1);
     const std::pair<T*, std::size_t> result{data_, size_};
@@ -46,9 +47,7 @@ class Buffer {
 
  private:
   void reallocate(std::size_t capacity) {
-    void* moved = std::realloc(data_, capacity * sizeof(T));
-    if (moved == nullptr) throw std::bad_alloc();
-    data_ = static_cast<T*>(moved);
+    data_ = static_cast<T*>(large_reallocate(data_, capacity * sizeof(T)));
     capacity_ = capacity;
   }
 

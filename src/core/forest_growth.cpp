@@ -10,6 +10,7 @@
 #include "node_rows.hpp"
 #include "normal_table.hpp"
 #include "row_algebra.hpp"
+#include "row_routing.hpp"
 #include "scramble.hpp"
 #include "thread_pool.hpp"
 
@@ -21,22 +22,31 @@ constexpr int kDirections = 8;               // so many are tried
 constexpr double kBalanced = 0.2;            // until the smaller side has this share
 constexpr std::int64_t kRowsPerTask = 8192;  // a large node is routed in pieces of so many rows
 
-// The examples that reach a node, and with which probability.
-struct Members {
-  std::vector<std::int32_t> rows;
-  std::vector<float> weight;
+constexpr std::size_t kBatchNodes = 16;                  // nodes are decided about in batches of at least so many,
+constexpr std::int64_t kBatchRows = 1 << 20;             // and of as many more as have so many rows together
+constexpr std::uint64_t kSampled = 0x6A09E667F3BCC908u;  // the keys of samples, of
+constexpr std::uint64_t kOrdered = 0xBB67AE8584CAA73Bu;  // orders, and of routes have nothing to do with each other
 
-  std::int64_t count() const { return static_cast<std::int64_t>(rows.size()); }
-  NodeRows first(std::int64_t n) const { return {rows.data(), weight.data(), std::min(n, count())}; }
+// A node of a level.
+struct Node {
+  std::uint64_t key;
+  NodeRows members;
+};
+
+// Examples that go somewhere.
+struct Members {
+  LargeVector<std::int32_t> rows;
+  LargeVector<float> weight;
+
+  NodeRows all() const { return {rows.data(), weight.data(), static_cast<std::int64_t>(rows.size())}; }
+  void push(std::int32_t row, float row_weight) {
+    rows.push_back(row);
+    weight.push_back(row_weight);
+  }
   void append(const Members& other) {
     rows.insert(rows.end(), other.rows.begin(), other.rows.end());
     weight.insert(weight.end(), other.weight.begin(), other.weight.end());
   }
-};
-
-struct GrowingNode {
-  std::uint64_t key;  // seeds all that is random in the node
-  Members members;
 };
 
 using Entries = std::vector<std::pair<std::int32_t, float>>;  // (column, value), by column
@@ -46,7 +56,7 @@ struct Outcome {
   bool is_split = false;
   bool is_routed = false;  // whether `sides` are filled already; large nodes are routed afterwards, in pieces
   Entries router, leaf;
-  std::vector<float> right;  // the probabilities of the examples to go right, until they are routed
+  LargeVector<float> right;  // the probabilities of the examples to go right, until they are routed
   float bias = 0, noise = 0, growth_noise = 0;
   float mass = 0;    // of a leaf's labels
   Members sides[2];  // left, right
@@ -61,14 +71,15 @@ struct GrowthRoom {
   std::vector<float> spread;  // 0: a router's weights by feature
 };
 
+// Turns the nodes of one level into routers and leaves of the forest, and into their children.
 template <class Matrix, class Local>
-class Grower {
+class Level {
  public:
-  Grower(const Matrix& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings, int n_threads,
-         Counter* counter, Forest& forest)
+  Level(const Matrix& X, const CsrView& Y, const std::int64_t* row_id, const ForestSettings& settings, int n_threads,
+        Counter* counter, Forest& forest)
       : X_(X),
         Y_(Y),
-        row_weight_(row_weight),
+        row_id_(row_id),
         settings_(settings),
         n_threads_(n_threads),
         counter_(counter),
@@ -76,57 +87,48 @@ class Grower {
         forest_(forest),
         normal_(normal_table()) {}
 
-  void grow() {
-    forest_.routers.indptr.push(0);
-    forest_.leaves.indptr.push(0);
-    std::vector<GrowingNode> level = roots();
-    for (int depth = 0; !level.empty(); ++depth) {
-      std::vector<Outcome> outcomes = decide(level, depth);
-      route_large_nodes(level, outcomes);
-      level = next_level(level, outcomes);
+  // Nodes are taken in batches, since what becomes of them is held until it is written down.
+  GrowingNodes grow(const GrowingNodes& level, int depth) {
+    GrowingNodes children;
+    const std::size_t first_child = forest_.child.size() + level.count();
+    for (std::size_t begin = 0; begin < level.count();) {
+      std::vector<Node> batch;
+      const std::size_t end = batch_end(level, begin);
+      for (std::size_t node = begin; node < end; ++node) batch.push_back({level.keys[node], level[node]});
+      std::vector<Outcome> outcomes = decide(batch, depth);
+      route_large_nodes(batch, outcomes);
+      write_down(batch, outcomes, first_child, children);
+      begin = end;
     }
+    return children;
   }
 
  private:
-  std::vector<GrowingNode> roots() const {
-    std::vector<GrowingNode> roots(static_cast<std::size_t>(settings_.n_trees));
-    parallel_for(settings_.n_trees, n_threads_, [&](std::int64_t tree) {
-      GrowingNode& root = roots[static_cast<std::size_t>(tree)];
-      root.key = scramble(settings_.seed ^ scramble(static_cast<std::uint64_t>(tree)));
-      root.members.rows.resize(static_cast<std::size_t>(X_.n_rows));
-      root.members.weight.assign(static_cast<std::size_t>(X_.n_rows), 1.0f);
-      std::iota(root.members.rows.begin(), root.members.rows.end(), 0);
-      std::uint64_t state = root.key;
-      for (std::size_t i = root.members.rows.size(); i > 1; --i) {
-        state = scramble(state);
-        std::swap(root.members.rows[i - 1], root.members.rows[state % i]);
-      }
-      for (std::size_t i = 0; row_weight_ && i < root.members.rows.size(); ++i) {
-        root.members.weight[i] = row_weight_[root.members.rows[i]];
-      }
-    });
-    return roots;
+  static std::size_t batch_end(const GrowingNodes& level, std::size_t begin) {
+    std::size_t end = std::min(begin + kBatchNodes, level.count());
+    while (end < level.count() && level.indptr[end] - level.indptr[begin] < kBatchRows) ++end;
+    return end;
   }
 
-  // Decides about every node of a level, large nodes first so that no thread is left with one at the end.
-  std::vector<Outcome> decide(const std::vector<GrowingNode>& level, int depth) {
-    std::vector<Outcome> outcomes(level.size());
-    std::vector<std::size_t> order(level.size());
+  // Decides about nodes, large ones first so that no thread is left with one at the end.
+  std::vector<Outcome> decide(const std::vector<Node>& nodes, int depth) {
+    std::vector<Outcome> outcomes(nodes.size());
+    std::vector<std::size_t> order(nodes.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return level[a].members.count() > level[b].members.count(); });
-    parallel_for(static_cast<std::int64_t>(level.size()), n_threads_, [&](std::int64_t i) {
-      const std::size_t node = order[static_cast<std::size_t>(i)];
+                     [&](std::size_t a, std::size_t b) { return nodes[a].members.count > nodes[b].members.count; });
+    parallel_for(static_cast<std::int64_t>(nodes.size()), n_threads_, [&](std::int64_t i) {
+      const Node& node = nodes[order[static_cast<std::size_t>(i)]];
+      Outcome& outcome = outcomes[order[static_cast<std::size_t>(i)]];
       rooms_.lend([&](GrowthRoom& room) {
         prepare(room);
-        count_labels(level[node].members, room);
-        if (depth < settings_.max_depth && is_worth_splitting(level[node].members, room))
-          try_to_split(level[node], room, outcomes[node]);
-        if (!outcomes[node].is_split) {
-          outcomes[node] = Outcome();
-          fill_leaf(room, outcomes[node]);
+        count_labels(node.members, room);
+        if (depth < settings_.max_depth && is_worth_splitting(node.members, room)) try_to_split(node, room, outcome);
+        if (!outcome.is_split) {
+          outcome = Outcome();
+          fill_leaf(room, outcome);
         }
-        count_progress(level[node].members, depth, outcomes[node].is_split);
+        count_progress(node.members, depth, outcome.is_split);
         for (const std::int32_t label : room.labels) room.label_mass[static_cast<std::size_t>(label)] = 0;
       });
     });
@@ -134,9 +136,9 @@ class Grower {
   }
 
   // An example that has come to a leaf is done with the levels below too.
-  void count_progress(const Members& members, int depth, bool is_split) const {
+  void count_progress(const NodeRows& members, int depth, bool is_split) const {
     if (!counter_ || depth >= levels_) return;
-    const double mass = std::accumulate(members.weight.begin(), members.weight.end(), 0.0);
+    const double mass = std::accumulate(members.weight, members.weight + members.count, 0.0);
     advance(counter_, static_cast<std::int64_t>(mass * (is_split ? 1 : levels_ - depth)));
   }
 
@@ -147,12 +149,12 @@ class Grower {
     room.spread.resize(static_cast<std::size_t>(X_.n_columns), 0.0f);
   }
 
-  void count_labels(const Members& members, GrowthRoom& room) const {
+  void count_labels(const NodeRows& members, GrowthRoom& room) const {
     room.labels.clear();
-    constexpr std::size_t kAhead = 8;
-    for (std::size_t i = 0; i < members.rows.size(); ++i) {
-      if (i + 2 * kAhead < members.rows.size()) __builtin_prefetch(Y_.indptr + members.rows[i + 2 * kAhead]);
-      if (i + kAhead < members.rows.size()) __builtin_prefetch(Y_.indices + Y_.indptr[members.rows[i + kAhead]]);
+    constexpr std::int64_t kAhead = 8;
+    for (std::int64_t i = 0; i < members.count; ++i) {
+      if (i + 2 * kAhead < members.count) __builtin_prefetch(Y_.indptr + members.rows[i + 2 * kAhead]);
+      if (i + kAhead < members.count) __builtin_prefetch(Y_.indices + Y_.indptr[members.rows[i + kAhead]]);
       for (std::int64_t t = Y_.indptr[members.rows[i]]; t < Y_.indptr[members.rows[i] + 1]; ++t) {
         double& mass = room.label_mass[static_cast<std::size_t>(Y_.indices[t])];
         if (mass == 0) room.labels.push_back(Y_.indices[t]);
@@ -162,9 +164,9 @@ class Grower {
   }
 
   // Whether there are rows enough, and more labels than a leaf may be content with.
-  bool is_worth_splitting(const Members& members, GrowthRoom& room) const {
+  bool is_worth_splitting(const NodeRows& members, GrowthRoom& room) const {
     const auto n_labels = static_cast<std::int64_t>(room.labels.size());
-    if (members.count() < settings_.min_rows || n_labels <= settings_.stop_labels) return false;
+    if (members.count < settings_.min_rows || n_labels <= settings_.stop_labels) return false;
     room.masses.clear();
     double total = 0;
     for (const std::int32_t label : room.labels) {
@@ -190,9 +192,12 @@ class Grower {
   // The best direction may be that of a few examples unlike all others, so that a tree would peel them off step by step
   // and never take the rest apart. So large nodes try further directions when the smaller side is too small, and take
   // the most balanced split.
-  void try_to_split(const GrowingNode& node, GrowthRoom& room, Outcome& outcome) const {
-    const bool is_large = node.members.count() >= kManyRows;
-    const NodeRows sample = node.members.first(settings_.router_rows);
+  void try_to_split(const Node& node, GrowthRoom& room, Outcome& outcome) const {
+    const bool is_large = node.members.count >= kManyRows;
+    const LargeVector<std::uint32_t> positions = sample_of(node);
+    Members sampled;
+    for (const std::uint32_t i : positions) sampled.push(node.members.rows[i], node.members.weight[i]);
+    const NodeRows sample = sampled.all();
     const Local local(X_, sample, room.feature_place, settings_.min_feature_rows);
     const LocalCsr labels(Y_, sample, room.label_place);
     const int directions = is_large ? kDirections : 1;
@@ -214,10 +219,38 @@ class Grower {
       }
     }
     outcome.is_split = largest_share > 0 && largest_share >= settings_.smallest_share;
-    outcome.is_routed = sample.count == node.members.count();
-    if (outcome.is_split && outcome.is_routed) route(node.key, sample, outcome.right.data(), outcome.sides);
+    outcome.is_routed = sample.count == node.members.count;
+    if (outcome.is_split && outcome.is_routed) {
+      LargeVector<float> right(positions.size());
+      for (std::size_t i = 0; i < positions.size(); ++i) right[positions[i]] = outcome.right[i];
+      route(node.key, node.members, right.data(), outcome.sides);
+    }
     outcome.right = {};
   }
+
+  // The places of the examples that a router is learned from: all, or a random sample, in an order of the node's own,
+  // as coordinate descent and a forest of unlike trees want it.
+  LargeVector<std::uint32_t> sample_of(const Node& node) const {
+    const auto count = static_cast<std::size_t>(node.members.count);
+    const auto wanted = static_cast<std::size_t>(settings_.router_rows);
+    LargeVector<std::uint32_t> positions;
+    positions.reserve(std::min(count, wanted + wanted / 8));
+    const double share = static_cast<double>(wanted) / static_cast<double>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (count <= wanted || uniform(bits_of_row(node.key ^ kSampled, id_of(node.members.rows[i]), 0)) < share)
+        positions.push_back(static_cast<std::uint32_t>(i));
+    }
+    if (positions.empty()) positions.push_back(0);
+    std::uint64_t state = scramble(node.key ^ kOrdered);
+    for (std::size_t i = positions.size(); i > 1; --i) {
+      state = scramble(state);
+      std::swap(positions[i - 1], positions[state % i]);
+    }
+    return positions;
+  }
+
+  // The number that an example has in the whole data.
+  std::uint64_t id_of(std::int32_t row) const { return static_cast<std::uint64_t>(row_id_ ? row_id_[row] : row); }
 
   // Finds a router, and returns the share of the mass that would go to the smaller side. The bias is the router's own,
   // or the median of the margins.
@@ -255,7 +288,7 @@ class Grower {
             ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, start, rank)
             : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, start + rank);
     if (!(direction.eigenvalue > 0)) return {};
-    std::vector<float> margins(static_cast<std::size_t>(X.n_rows));
+    LargeVector<float> margins(static_cast<std::size_t>(X.n_rows));
     for (std::int64_t i = 0; i < X.n_rows; ++i) {
       margins[static_cast<std::size_t>(i)] = row_dot(X, i, direction.weights.data());
     }
@@ -289,42 +322,32 @@ class Grower {
     return probability_right(normal_, margin - router.bias, settings_.fractional ? router.growth_noise : 0);
   }
 
-  // Sends examples to both sides, those of little weight by chance: expected counts stay what they are.
+  // Sends examples to both sides.
   void route(std::uint64_t key, const NodeRows& node, const float* right, Members* sides) const {
     for (std::int64_t i = 0; i < node.count; ++i) {
-      for (int side = 0; side < 2; ++side) {
-        float weight = node.weight[i] * (side == 1 ? right[i] : 1 - right[i]);
-        if (weight < settings_.prune_below) {
-          if (!(weight > 0)) continue;
-          const std::uint64_t bits = scramble(key ^ scramble(2 * static_cast<std::uint64_t>(node.rows[i]) + side));
-          if (uniform(bits) * settings_.prune_below >= weight) continue;
-          weight = settings_.prune_below;
-        }
-        sides[side].rows.push_back(node.rows[i]);
-        sides[side].weight.push_back(weight);
-      }
+      for_sides(key, id_of(node.rows[i]), node.weight[i], right[i], settings_.prune_below,
+                [&](int side, float weight) { sides[side].push(node.rows[i], weight); });
     }
   }
 
-  void route_large_nodes(const std::vector<GrowingNode>& level, std::vector<Outcome>& outcomes) {
+  void route_large_nodes(const std::vector<Node>& nodes, std::vector<Outcome>& outcomes) {
     struct Piece {
       std::size_t node;
       std::int64_t first, count;
       Members sides[2];
     };
     std::vector<Piece> pieces;
-    for (std::size_t i = 0; i < level.size(); ++i) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (!outcomes[i].is_split || outcomes[i].is_routed) continue;
-      const std::int64_t count = level[i].members.count();
+      const std::int64_t count = nodes[i].members.count;
       for (std::int64_t first = 0; first < count; first += kRowsPerTask) {
         pieces.push_back({i, first, std::min(kRowsPerTask, count - first), {}});
       }
     }
     parallel_for(static_cast<std::int64_t>(pieces.size()), n_threads_, [&](std::int64_t task) {
       Piece& piece = pieces[static_cast<std::size_t>(task)];
-      const GrowingNode& node = level[piece.node];
-      const NodeRows rows{node.members.rows.data() + piece.first, node.members.weight.data() + piece.first,
-                          piece.count};
+      const Node& node = nodes[piece.node];
+      const NodeRows rows{node.members.rows + piece.first, node.members.weight + piece.first, piece.count};
       rooms_.lend([&](GrowthRoom& room) {
         route(node.key, rows, all_right(rows, outcomes[piece.node], room).data(), piece.sides);
       });
@@ -335,10 +358,10 @@ class Grower {
   }
 
   // The probabilities to go right of rows of X, by a router spread out over all features.
-  std::vector<float> all_right(const NodeRows& rows, const Outcome& outcome, GrowthRoom& room) const {
+  LargeVector<float> all_right(const NodeRows& rows, const Outcome& outcome, GrowthRoom& room) const {
     prepare(room);
     for (const auto& [feature, weight] : outcome.router) room.spread[static_cast<std::size_t>(feature)] = weight;
-    std::vector<float> right(static_cast<std::size_t>(rows.count));
+    LargeVector<float> right(static_cast<std::size_t>(rows.count));
     for (std::size_t i = 0; i < right.size(); ++i) {
       right[i] = probability(row_dot(X_, rows.rows[i], room.spread.data()), outcome);
     }
@@ -346,17 +369,15 @@ class Grower {
     return right;
   }
 
-  // Writes the nodes of a level down, and returns their children.
-  std::vector<GrowingNode> next_level(std::vector<GrowingNode>& level, std::vector<Outcome>& outcomes) {
-    std::vector<GrowingNode> children;
-    const auto first_child = static_cast<std::int64_t>(forest_.child.size() + level.size());
-    for (std::size_t i = 0; i < level.size(); ++i) {
+  // Writes down what became of nodes, and their children.
+  void write_down(const std::vector<Node>& nodes, std::vector<Outcome>& outcomes, std::size_t first_child,
+                  GrowingNodes& children) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
       Outcome& outcome = outcomes[i];
       if (outcome.is_split && (outcome.sides[0].rows.empty() || outcome.sides[1].rows.empty())) {
-        make_leaf(level[i].members, outcome);  // chance may leave a side empty
+        make_leaf(nodes[i].members, outcome);  // chance may leave a side empty
       }
-      forest_.child.push(
-          outcome.is_split ? static_cast<std::int32_t>(first_child + static_cast<std::int64_t>(children.size())) : -1);
+      forest_.child.push(outcome.is_split ? static_cast<std::int32_t>(first_child + children.count()) : -1);
       forest_.bias.push(outcome.bias);
       forest_.noise.push(outcome.noise);
       forest_.mass.push(outcome.mass);
@@ -365,14 +386,13 @@ class Grower {
       forest_.routers.end_row();
       forest_.leaves.end_row();
       for (std::uint64_t side = 0; outcome.is_split && side < 2; ++side) {
-        children.push_back({scramble(2 * level[i].key + side), std::move(outcome.sides[side])});
+        children.push(scramble(2 * nodes[i].key + side), outcome.sides[side].all());
       }
-      level[i].members = Members();
+      outcome = Outcome();
     }
-    return children;
   }
 
-  void make_leaf(const Members& members, Outcome& outcome) {
+  void make_leaf(const NodeRows& members, Outcome& outcome) {
     outcome = Outcome();
     rooms_.lend([&](GrowthRoom& room) {
       prepare(room);
@@ -384,7 +404,7 @@ class Grower {
 
   const Matrix& X_;
   const CsrView& Y_;
-  const float* row_weight_;
+  const std::int64_t* row_id_;
   const ForestSettings& settings_;
   const int n_threads_;
   Counter* counter_;
@@ -402,14 +422,22 @@ int expected_levels(std::int64_t n_rows, const ForestSettings& settings) {
   return levels;
 }
 
-void grow_forest(const CsrView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Counter* counter, Forest& forest) {
-  Grower<CsrView, LocalCsr>(X, Y, row_weight, settings, n_threads, counter, forest).grow();
+std::vector<std::uint64_t> root_keys(const ForestSettings& settings) {
+  std::vector<std::uint64_t> keys;
+  for (int tree = 0; tree < settings.n_trees; ++tree) {
+    keys.push_back(scramble(settings.seed ^ scramble(static_cast<std::uint64_t>(tree))));
+  }
+  return keys;
 }
 
-void grow_forest(const DenseView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Counter* counter, Forest& forest) {
-  Grower<DenseView, LocalDense>(X, Y, row_weight, settings, n_threads, counter, forest).grow();
+void ForestGrower::step(const CsrView& X, const CsrView& Y, const std::int64_t* row_id, int n_threads,
+                        Counter* counter) {
+  level_ = Level<CsrView, LocalCsr>(X, Y, row_id, settings_, n_threads, counter, forest_).grow(level_, depth_++);
+}
+
+void ForestGrower::step(const DenseView& X, const CsrView& Y, const std::int64_t* row_id, int n_threads,
+                        Counter* counter) {
+  level_ = Level<DenseView, LocalDense>(X, Y, row_id, settings_, n_threads, counter, forest_).grow(level_, depth_++);
 }
 
 }  // namespace labelprism

@@ -1,16 +1,20 @@
 // Growing a forest of refined spectral trees: F of the default recipe.
 //
 // All trees grow together, level by level, and each level is cut into nodes: what happens in a node depends on its rows
-// and its key alone. Every tree has its own random order of the rows, which its nodes inherit: the first rows of a node
-// are a random sample of it, and the order in which coordinate descent takes them.
+// and its key alone. Rows stay in their order all the way down, so that a level reads the data from front to back. What
+// is random is a hash of the node's key and of the number that a row has in the whole data: a subtree grows to the same
+// bits wherever it grows, from a copy of its rows.
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "buffer.hpp"
 #include "counter.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
+#include "node_rows.hpp"
 #include "router_refinement.hpp"
 #include "spectral_node.hpp"
 
@@ -31,7 +35,7 @@ struct ForestSettings {
   bool fractional;             // false: examples go to one side only while trees grow
   float prune_below;           // weights under this are kept by chance, at this weight
   std::int64_t spectral_rows;  // the direction is found with at most so many rows of a node,
-  std::int64_t router_rows;    // and refined with at most so many
+  std::int64_t router_rows;    // and refined with about so many at most, drawn at random
   int min_feature_rows;        // a node's router has no weights for features that fewer of its rows have
   int sketch_steps;            // steps of the sketch that finds the direction; 0: the exact solver, as `spectral` says
   float drop_weight;           // router weights below this share of the node's largest are left out
@@ -54,12 +58,52 @@ struct Forest {
   Buffer<float> mass;  // of each leaf's labels; 0 for other nodes
 };
 
-// `row_weight` has the weights of the examples, positive and about 1 on average; null stands for ones. `counter`, which
-// may be null, counts an example once for every level down to `expected_levels`, whether it is still there or in a
-// leaf.
-void grow_forest(const CsrView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Counter* counter, Forest& forest);
-void grow_forest(const DenseView& X, const CsrView& Y, const float* row_weight, const ForestSettings& settings,
-                 int n_threads, Counter* counter, Forest& forest);
+// The nodes of a level, one after the other: their keys, which seed all that is random in a node, and the examples that
+// reach them, by row, with their weights.
+struct GrowingNodes {
+  LargeVector<std::uint64_t> keys;
+  LargeVector<std::int64_t> indptr = {0};
+  LargeVector<std::int32_t> rows;
+  LargeVector<float> weight;
+
+  std::size_t count() const { return keys.size(); }
+  NodeRows operator[](std::size_t node) const {
+    return {rows.data() + indptr[node], weight.data() + indptr[node], indptr[node + 1] - indptr[node]};
+  }
+  void push(std::uint64_t key, const NodeRows& members) {
+    keys.push_back(key);
+    rows.insert(rows.end(), members.rows, members.rows + members.count);
+    weight.insert(weight.end(), members.weight, members.weight + members.count);
+    indptr.push_back(static_cast<std::int64_t>(rows.size()));
+  }
+};
+
+// The keys of the roots.
+std::vector<std::uint64_t> root_keys(const ForestSettings& settings);
+
+// A forest between two levels.
+class ForestGrower {
+ public:
+  // Grows on from the nodes of a level, the first nodes of an empty forest, or the next ones of a forest.
+  ForestGrower(const ForestSettings& settings, GrowingNodes level, int depth)
+      : settings_(settings), level_(std::move(level)), depth_(depth) {}
+
+  // Grows one level. `row_id` has the numbers of the rows in the whole data; null: they are as they come. `counter`,
+  // which may be null, counts an example once for every level down to `expected_levels`, whether it is still there or
+  // in a leaf.
+  void step(const CsrView& X, const CsrView& Y, const std::int64_t* row_id, int n_threads, Counter* counter);
+  void step(const DenseView& X, const CsrView& Y, const std::int64_t* row_id, int n_threads, Counter* counter);
+
+  bool is_done() const { return level_.count() == 0; }
+  int depth() const { return depth_; }
+  const GrowingNodes& level() const { return level_; }
+  Forest& forest() { return forest_; }
+
+ private:
+  ForestSettings settings_;
+  GrowingNodes level_;
+  int depth_;
+  Forest forest_;
+};
 
 }  // namespace labelprism

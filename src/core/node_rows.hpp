@@ -47,7 +47,7 @@ class LocalCsr {
   std::vector<std::int32_t> mark_rare(std::vector<std::int32_t>& place, int min_count) const;
 
   bool has_data_;
-  std::vector<std::int64_t> indptr_;
+  LargeVector<std::int64_t> indptr_;
   LargeVector<std::int32_t> indices_;
   LargeVector<float> data_;
   std::vector<std::int32_t> columns_;

@@ -55,9 +55,9 @@ struct LabelProblem {
   std::vector<std::int32_t> features;
   LargeVector<Entry> entries;
   std::uint32_t n_entries = 0;
-  std::vector<Example> examples;  // held-out ones last
-  std::vector<std::int32_t> rows;
-  std::vector<std::uint32_t> order;
+  LargeVector<Example> examples;  // held-out ones last
+  LargeVector<std::int32_t> rows;
+  LargeVector<std::uint32_t> order;
   std::vector<float> weights;
   float bias = 0;
   float cost_of_positive = 1, cost_of_negative = 1;
@@ -71,7 +71,8 @@ struct LabelProblem {
     features.clear();
     examples.clear();
     rows.clear();
-    const std::int64_t begin = all.indptr[label], end = all.indptr[label + 1];
+    const std::int64_t place_of_label = label - all.first_label;
+    const std::int64_t begin = all.indptr[place_of_label], end = all.indptr[place_of_label + 1];
     const auto n_positives = std::count(all.positive.begin() + begin, all.positive.begin() + end, 1);
     const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
     cost_of_negative = settings.cost * (1 + rarity);
@@ -220,7 +221,7 @@ struct LabelProblem {
 };
 
 void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
-  std::vector<std::uint32_t>& kept = problem.order;
+  LargeVector<std::uint32_t>& kept = problem.order;
   kept.clear();
   for (std::uint32_t j = 0; j < problem.features.size(); ++j) {
     if (std::fabs(problem.weights[j]) > drop) kept.push_back(j);
@@ -251,10 +252,10 @@ void fit_label(std::int64_t label, bool has_start, const OneVsRestSettings& sett
 std::vector<std::int64_t> task_ends(const LabelExamples& examples) {
   std::vector<std::int64_t> ends;
   std::int64_t begin = 0;
-  for (std::int64_t label = 0; label < examples.n_labels; ++label) {
-    if (label + 1 == examples.n_labels || examples.indptr[label + 1] - begin >= kExamplesPerTask) {
-      ends.push_back(label + 1);
-      begin = examples.indptr[label + 1];
+  for (std::int64_t place = 0; place < examples.n_labels; ++place) {
+    if (place + 1 == examples.n_labels || examples.indptr[place + 1] - begin >= kExamplesPerTask) {
+      ends.push_back(place + 1);
+      begin = examples.indptr[place + 1];
     }
   }
   return ends;
@@ -262,31 +263,38 @@ std::vector<std::int64_t> task_ends(const LabelExamples& examples) {
 
 }  // namespace
 
-LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y) {
+LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, LabelRange range) {
   LabelExamples examples;
-  examples.n_labels = Y.n_columns;
+  examples.first_label = range.first;
+  examples.n_labels = range.end - range.first;
   std::vector<std::int64_t>& indptr = examples.indptr;
-  indptr.assign(static_cast<std::size_t>(Y.n_columns) + 2, 0);
+  indptr.assign(static_cast<std::size_t>(examples.n_labels) + 2, 0);
+  const auto within = [&](const CsrView& matrix, std::int64_t row) {
+    const std::int32_t* begin = matrix.indices + matrix.indptr[row];
+    const std::int32_t* end = matrix.indices + matrix.indptr[row + 1];
+    begin = std::lower_bound(begin, end, range.first);
+    return std::pair(begin, std::lower_bound(begin, end, range.end));
+  };
   // Two merges of the sorted rows: the first counts, the second fills.
   const auto merge = [&](const auto& visit) {
     for (std::int64_t row = 0; row < Y.n_rows; ++row) {
-      std::int64_t s = candidates.indptr[row], t = Y.indptr[row];
-      const std::int64_t s_end = candidates.indptr[row + 1], t_end = Y.indptr[row + 1];
+      auto [s, s_end] = within(candidates, row);
+      auto [t, t_end] = within(Y, row);
       while (s < s_end || t < t_end) {
-        const bool own = t < t_end && (s == s_end || Y.indices[t] <= candidates.indices[s]);
-        const std::int32_t label = own ? Y.indices[t] : candidates.indices[s];
-        visit(row, label, own);
-        while (s < s_end && candidates.indices[s] == label) ++s;
-        while (t < t_end && Y.indices[t] == label) ++t;
+        const bool own = t < t_end && (s == s_end || *t <= *s);
+        const std::int32_t label = own ? *t : *s;
+        visit(row, label - range.first, own);
+        while (s < s_end && *s == label) ++s;
+        while (t < t_end && *t == label) ++t;
       }
     }
   };
-  merge([&](std::int64_t, std::int32_t label, bool) { ++indptr[label + 2]; });
+  merge([&](std::int64_t, std::int64_t place, bool) { ++indptr[place + 2]; });
   for (std::size_t i = 2; i < indptr.size(); ++i) indptr[i] += indptr[i - 1];
   examples.rows.resize(static_cast<std::size_t>(indptr.back()));
   examples.positive.resize(examples.rows.size());
-  merge([&](std::int64_t row, std::int32_t label, bool own) {
-    const std::int64_t at = indptr[label + 1]++;
+  merge([&](std::int64_t row, std::int64_t place, bool own) {
+    const std::int64_t at = indptr[place + 1]++;
     examples.rows[at] = static_cast<std::int32_t>(row);
     examples.positive[at] = own;
   });
@@ -303,11 +311,12 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
   Lender<LabelProblem> problems;
   parallel_for(static_cast<std::int64_t>(ends.size()), n_threads, [&](std::int64_t task) {
     problems.lend([&](LabelProblem& problem) {
-      for (std::int64_t label = task == 0 ? 0 : ends[task - 1]; label < ends[task]; ++label) {
+      for (std::int64_t place = task == 0 ? 0 : ends[task - 1]; place < ends[task]; ++place) {
+        const std::int64_t label = examples.first_label + place;
         problem.load(X, examples, label, held_out, row_weight, start, settings);
         fit_label(label, start != nullptr, settings, problem, noted[task]);
         write_weights(problem, settings.drop, weights[task]);
-        model.bias[label] = problem.bias;
+        model.bias[place] = problem.bias;
         advance(counter, 1);
       }
     });

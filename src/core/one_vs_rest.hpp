@@ -7,20 +7,27 @@
 #include "counter.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
+#include "large_vector.hpp"
 
 namespace labelprism {
 
-// The examples of every label, one label after the other.
+// Some labels, one after the other: a shard of the head, trained apart from the others to the same bits.
+struct LabelRange {
+  std::int64_t first, end;
+};
+
+// The examples of the labels of a shard, one label after the other.
 struct LabelExamples {
+  std::int64_t first_label;
   std::int64_t n_labels;
   std::vector<std::int64_t> indptr;    // n_labels + 1
-  std::vector<std::int32_t> rows;      // ascending within a label
-  std::vector<std::uint8_t> positive;  // whether the example has the label
+  LargeVector<std::int32_t> rows;      // ascending within a label
+  LargeVector<std::uint8_t> positive;  // whether the example has the label
 };
 
 // Turns candidates by row into examples by label; an example's own labels count as candidates.
 // The columns of both matrices ascend within a row.
-LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y);
+LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, LabelRange range);
 
 // A label of few examples is a small and nearly separable problem, where errors should cost more and a few more passes
 // cost nothing. Its rarity r is `rare_examples` / positives.
@@ -34,6 +41,7 @@ struct OneVsRestSettings {
   std::uint64_t seed;
 };
 
+// The classifiers of a shard.
 struct OneVsRestModel {
   GrowingCsr weights;       // n_labels x n_features
   std::vector<float> bias;  // n_labels
@@ -41,7 +49,7 @@ struct OneVsRestModel {
   GrowingCsr held_out;
 };
 
-// Where classifiers start from, if not from nothing: weights (n_labels x n_features) and biases.
+// Where classifiers start from, if not from nothing: weights and biases of all labels.
 struct OneVsRestStart {
   CsrView weights;
   const float* bias;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -14,6 +15,19 @@ namespace {
 constexpr std::int64_t kRowsPerTask = 64;
 // A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
+// Near centroids are looked for by so many features of a row, its strongest: the lists of weak ones, which end after
+// their strongest labels, make rows of many features slow and the ten nearest worse.
+constexpr std::int64_t kNearFeatures = 16;
+
+// The size from which on values are among the `kNearFeatures` largest of a row.
+float least_near_value(const SparseRow& row, std::vector<float>& sizes) {
+  if (row.count <= kNearFeatures) return 0;
+  sizes.resize(static_cast<std::size_t>(row.count));
+  std::transform(row.values, row.values + row.count, sizes.begin(), [](float value) { return std::fabs(value); });
+  const auto last = sizes.begin() + kNearFeatures - 1;
+  std::nth_element(sizes.begin(), last, sizes.end(), std::greater<>());
+  return *last;
+}
 
 }  // namespace
 
@@ -34,6 +48,7 @@ void Predictor::nearest(const SparseRow& row, const AllowList& allowed, Predicto
   room.near_.clear();
   const auto wanted = static_cast<std::size_t>(settings_.centroid_candidates);
   if (wanted == 0) return;
+  const float least = least_near_value(row, room.sizes_);
   std::size_t most = 0, n_touched = 0;
   for (std::int64_t t = 0; t < row.count; ++t) {
     const auto feature = static_cast<std::size_t>(row.features[t]);
@@ -41,6 +56,7 @@ void Predictor::nearest(const SparseRow& row, const AllowList& allowed, Predicto
   }
   if (room.touched_.size() < most) room.touched_.resize(most);
   for (std::int64_t t = 0; t < row.count; ++t) {
+    if (std::fabs(row.values[t]) < least) continue;
     const auto feature = static_cast<std::size_t>(row.features[t]);
     const auto end = static_cast<std::size_t>(tables_.near_begin[feature + 1]);
     for (auto s = static_cast<std::size_t>(tables_.near_begin[feature]); s < end; ++s) {

@@ -56,6 +56,7 @@ class PredictorRoom {
   std::vector<std::int32_t> places_;  // of them in a list
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<float> values_;  // of the row, made unit
+  std::vector<float> sizes_;   // of its values
 };
 
 inline constexpr float kNotReached = -9.2103404f;  // log 1e-4

@@ -11,7 +11,6 @@ namespace {
 
 constexpr float kConverged = 0.1f;  // the largest gradient that is left alone
 constexpr float kNoCost = 1e-9f;    // examples that cost no more are not looked at
-constexpr float kLargest = 3.0f;    // margins beyond so many mean margins count as that
 constexpr double kTiny = 1e-9;
 
 }  // namespace
@@ -23,7 +22,7 @@ HingeClassifier<Matrix>::HingeClassifier(const Matrix& X)
 }
 
 template <class Matrix>
-void HingeClassifier<Matrix>::descend(const std::vector<float>& target, const std::vector<float>& cost, int passes) {
+void HingeClassifier<Matrix>::descend(const LargeVector<float>& target, const LargeVector<float>& cost, int passes) {
   for (std::size_t i = 0; i < examples_.size(); ++i) aim(static_cast<std::int64_t>(i), target[i], cost[i]);
   for (int i = 0; i < passes && pass() >= kConverged; ++i) {
   }
@@ -80,7 +79,7 @@ class Votes {
   }
 
   // A label's side is where the mean margin of its examples lies, seen from the weighted median of all labels.
-  void take_sides(const std::vector<float>& margins) {
+  void take_sides(const LargeVector<float>& margins) {
     const auto n = static_cast<double>(margins.size());
     double sum = 0, size = 0;
     for (const float margin : margins) sum += margin;
@@ -89,7 +88,7 @@ class Votes {
     const auto scale = static_cast<float>(1 / (size / n + kTiny));
     side_.assign(mass_.size(), 0.0f);
     for_entries([&](std::size_t row, std::size_t label) {
-      side_[label] += weight_[row] * std::clamp((margins[row] - mean) * scale, -kLargest, kLargest);
+      side_[label] += weight_[row] * std::clamp((margins[row] - mean) * scale, -kLargestMargin, kLargestMargin);
     });
     for (std::size_t l = 0; l < side_.size(); ++l) side_[l] /= mass_[l];
     const float median = weighted_median(side_.data(), mass_.data(), static_cast<std::int64_t>(side_.size()));
@@ -99,7 +98,7 @@ class Votes {
   }
 
   // An example goes with the vote of its labels, rare ones voting more strongly, and weighs as the vote is clear.
-  void count(float scale, std::vector<float>& target, std::vector<float>& cost) const {
+  void count(float scale, LargeVector<float>& target, LargeVector<float>& cost) const {
     for (std::int64_t row = 0; row < Y_.n_rows; ++row) {
       float vote = 0, possible = 0;
       for (std::int64_t t = Y_.indptr[row]; t < Y_.indptr[row + 1]; ++t) {
@@ -131,10 +130,10 @@ class Votes {
 
 template <class Matrix>
 std::vector<float> refined_router(const Matrix& X, const CsrView& Y, const float* weight,
-                                  const RefinementSettings& settings, std::vector<float> margins) {
+                                  const RefinementSettings& settings, LargeVector<float> margins) {
   Votes votes(Y, weight);
   HingeClassifier<Matrix> classifier(X);
-  std::vector<float> target(margins.size()), cost(margins.size());
+  LargeVector<float> target(margins.size()), cost(margins.size());
   for (int round = 0; round < settings.rounds; ++round) {
     votes.take_sides(margins);
     votes.count(settings.cost, target, cost);
@@ -152,8 +151,8 @@ std::vector<float> refined_router(const Matrix& X, const CsrView& Y, const float
 template class HingeClassifier<CsrView>;
 template class HingeClassifier<DenseView>;
 template std::vector<float> refined_router(const CsrView&, const CsrView&, const float*, const RefinementSettings&,
-                                           std::vector<float>);
+                                           LargeVector<float>);
 template std::vector<float> refined_router(const DenseView&, const CsrView&, const float*, const RefinementSettings&,
-                                           std::vector<float>);
+                                           LargeVector<float>);
 
 }  // namespace labelprism

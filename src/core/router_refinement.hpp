@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "csr.hpp"
+#include "large_vector.hpp"
 
 namespace labelprism {
+
+// When labels take sides, margins beyond so many mean margins count as that.
+constexpr float kLargestMargin = 3.0f;
 
 struct RefinementSettings {
   int rounds;  // how often labels take sides anew
@@ -27,7 +31,7 @@ class HingeClassifier {
   explicit HingeClassifier(const Matrix& X);
 
   // Makes at most `passes` passes; ends early when no gradient is as large as 0.1. A target is 1 or -1.
-  void descend(const std::vector<float>& target, const std::vector<float>& cost, int passes);
+  void descend(const LargeVector<float>& target, const LargeVector<float>& cost, int passes);
 
   const std::vector<float>& weights() const { return weights_; }
   float offset() const { return offset_; }  // b
@@ -46,7 +50,7 @@ class HingeClassifier {
 
   const Matrix& X_;
   std::vector<float> weights_;
-  std::vector<Example> examples_;
+  LargeVector<Example> examples_;
   float offset_ = 0;
 };
 
@@ -55,6 +59,6 @@ class HingeClassifier {
 // example goes right if w.x > bias.
 template <class Matrix>
 std::vector<float> refined_router(const Matrix& X, const CsrView& Y, const float* weight,
-                                  const RefinementSettings& settings, std::vector<float> margins);
+                                  const RefinementSettings& settings, LargeVector<float> margins);
 
 }  // namespace labelprism

@@ -131,3 +131,49 @@ def csr_parts(csr: sp.csr_array) -> CSRParts:
         np.ascontiguousarray(csr.indices, dtype=np.int32),
         np.ascontiguousarray(csr.data, dtype=np.float32),
     )
+
+
+def csr_of(indptr: Int64, indices: Int32, data: npt.NDArray[Any], shape: tuple[int, int]) -> sp.csr_array:
+    """Return a CSR matrix of arrays from the native core, as they are: scipy would copy indices to make them int64."""
+    narrow = indptr.astype(np.int32) if indptr[-1] <= MAX_COLUMNS else indptr
+    return sp.csr_array((data, indices, narrow), shape=shape)
+
+
+def with_narrow_indices(csr: sp.csr_array) -> sp.csr_array:
+    """Return a CSR matrix with int32 indices, where its entries can be counted so: what kernels take without a copy."""
+    if csr.indices.dtype == np.int32 or csr.nnz > MAX_COLUMNS:
+        return csr
+    return sp.csr_array((csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape)
+
+
+def row_range(csr: sp.csr_array, begin: int, end: int) -> sp.csr_array:
+    """Return the rows from `begin` up to `end` of a CSR matrix, as views: scipy would copy them, twice for a while.
+
+    Parameters
+    ----------
+    csr : csr_array of shape (n, m)
+    begin, end : int
+        0 <= begin <= end <= n.
+    """
+    indptr = csr.indptr[begin : end + 1]
+    entries = slice(int(indptr[0]), int(indptr[-1]))
+    arrays = (csr.data[entries], csr.indices[entries], indptr - indptr[0])
+    return sp.csr_array(arrays, shape=(end - begin, csr.shape[1]))
+
+
+def gathered_rows(csr: sp.csr_array, rows: Int64) -> sp.csr_array:
+    """Return some rows of a CSR matrix; memory is that of the rows, however large the matrix is and wherever it lies.
+
+    Parameters
+    ----------
+    csr : csr_array of shape (n, m)
+        Its index pointers ascend; `indptr`, `indices` and `data` may be of different index types, or mapped files.
+    rows : int64 array
+        From 0 to n - 1, in the order wanted.
+    """
+    begins = csr.indptr[rows].astype(np.int64)
+    lengths = csr.indptr[rows + 1].astype(np.int64) - begins
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    sources = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], lengths)
+    shape = (rows.size, csr.shape[1])
+    return sp.csr_array((csr.data[sources], csr.indices[sources], indptr), shape=shape)

@@ -12,6 +12,7 @@ Float64: TypeAlias = npt.NDArray[np.float64]
 UInt8: TypeAlias = npt.NDArray[np.uint8]
 UInt16: TypeAlias = npt.NDArray[np.uint16]
 UInt32: TypeAlias = npt.NDArray[np.uint32]
+UInt64: TypeAlias = npt.NDArray[np.uint64]
 
 def csr_times_block(indptr: Int64, indices: Int32, data: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
 def dense_times_block(X: Float32, block: Float32, n_threads: int = 1) -> Float32: ...
@@ -113,6 +114,7 @@ def weighted_median(values: Float32, weights: Float32) -> float: ...
 
 class Counter:
     def __init__(self) -> None: ...
+    def advance(self, amount: int) -> None: ...
     @property
     def done(self) -> int: ...
 
@@ -145,29 +147,47 @@ class ForestSettings:
 
 ForestArrays: TypeAlias = tuple[Int32, Float32, Float32, Int64, Int32, Float32, Int64, Int32, Float32, Float32]
 
-def grow_forest_csr(
-    indptr: Int64,
-    indices: Int32,
-    data: Float32,
-    n_features: int,
-    label_indptr: Int64,
-    labels: Int32,
-    n_labels: int,
-    row_weight: Float32,
-    settings: ForestSettings,
-    n_threads: int = 1,
-    counter: Counter | None = None,
-) -> ForestArrays: ...
-def grow_forest_dense(
-    X: Float32,
-    label_indptr: Int64,
-    labels: Int32,
-    n_labels: int,
-    row_weight: Float32,
-    settings: ForestSettings,
-    n_threads: int = 1,
-    counter: Counter | None = None,
-) -> ForestArrays: ...
+class ForestGrower:
+    def __init__(
+        self,
+        settings: ForestSettings,
+        n_features: int,
+        n_labels: int,
+        keys: UInt64,
+        indptr: Int64,
+        rows: Int32,
+        weight: Float32,
+        depth: int = 0,
+        forest: ForestArrays | None = None,
+    ) -> None: ...
+    def step_csr(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        label_indptr: Int64,
+        labels: Int32,
+        row_ids: Int64,
+        n_threads: int = 1,
+        counter: Counter | None = None,
+    ) -> None: ...
+    def step_dense(
+        self,
+        X: Float32,
+        label_indptr: Int64,
+        labels: Int32,
+        row_ids: Int64,
+        n_threads: int = 1,
+        counter: Counter | None = None,
+    ) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def depth(self) -> int: ...
+    def nodes(self) -> tuple[UInt64, Int64, Int32, Float32]: ...
+    def forest(self) -> ForestArrays: ...
+
+def root_keys(settings: ForestSettings) -> list[int]: ...
 def expected_levels(n_rows: int, settings: ForestSettings) -> int: ...
 def refined_router(
     indptr: Int64,
@@ -183,6 +203,64 @@ def refined_router(
     passes: int,
     cost: float,
 ) -> Float32: ...
+
+class ChunkRows:
+    def __init__(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        n_features: int,
+        label_indptr: Int64,
+        labels: Int32,
+        n_labels: int,
+    ) -> None: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_labels(self) -> int: ...
+    def count(self, rows: Int32, weight: Float32) -> tuple[Float32, Int32, Float32]: ...
+    def features_of_codes(self, rows: Int32, weight: Float32, codes: Float32, means: Float32) -> Float32: ...
+    def labels_of_features(
+        self, rows: Int32, weight: Float32, features: Float32, means: Float32, with_moments: bool
+    ) -> tuple[Float32, Float64 | None]: ...
+    def sides_of_labels(
+        self, rows: Int32, weight: Float32, weights: Float32, offset: float, mean: float, scale: float
+    ) -> Float32: ...
+    def gradient(
+        self,
+        rows: Int32,
+        weight: Float32,
+        votes: Float32,
+        cost: float,
+        weights: Float32,
+        offset: float,
+        with_diagonal: bool,
+    ) -> tuple[Float32, Float32 | None]: ...
+    def search(
+        self,
+        rows: Int32,
+        weight: Float32,
+        votes: Float32,
+        cost: float,
+        pairs: Float32,
+        offset: tuple[float, float],
+        mean: tuple[float, float],
+        steps: Float32,
+    ) -> Float64: ...
+    def margins(self, rows: Int32, weight: Float32, weights: Float32) -> Float32: ...
+    def right_mass(self, rows: Int32, weight: Float32, weights: Float32, bias: float, noise: float) -> float: ...
+    def route(
+        self,
+        rows: Int32,
+        weight: Float32,
+        weights: Float32,
+        bias: float,
+        noise: float,
+        key: int,
+        first_row: int,
+        prune_below: float,
+    ) -> tuple[tuple[Int32, Float32], tuple[Int32, Float32]]: ...
 
 class ForestScorer:
     def __init__(
@@ -277,6 +355,10 @@ def texts_to_fold(utf8: bytes, offsets: Int64) -> list[int]: ...
 def hash_texts(
     utf8: bytes, offsets: Int64, options: HashOptions, n_threads: int = 1
 ) -> tuple[Int64, Int32, Float32]: ...
+
+class TextWeigher:
+    def __init__(self, options: HashOptions, of_count: Float32, idf: Float32) -> None: ...
+    def rows(self, texts: list[str], are_folded: bool, n_threads: int = 1) -> tuple[Int64, Int32, Float32] | None: ...
 
 class TokenTable:
     def __init__(self) -> None: ...
@@ -427,6 +509,8 @@ def fit_one_vs_rest(
     start_indices: Int32,
     start_data: Float32,
     start_bias: Float32,
+    first_label: int,
+    end_label: int,
     settings: OneVsRestSettings,
     n_threads: int = 1,
     counter: Counter | None = None,
@@ -488,6 +572,9 @@ class Predictor:
         allowed: UInt8,
         n_threads: int = 1,
     ) -> tuple[Int32, Float32]: ...
+    def predict_texts(
+        self, weigher: TextWeigher, texts: list[str], k: int, smallest: float, n_threads: int = 1
+    ) -> tuple[Int32, Float32] | None: ...
     def predict_row(self, indices: Int32, data: Float32, k: int, smallest: float) -> tuple[Int32, Float32]: ...
     def find(
         self,
@@ -509,3 +596,9 @@ class Predictor:
         smallest: float,
         n_threads: int = 1,
     ) -> tuple[Float32, Float32, Float32, Float32]: ...
+
+def use_scratch(folder: str) -> None: ...
+def use_array_memory() -> object: ...
+def restore_array_memory(before: object) -> None: ...
+def taken_scratch_error() -> int: ...
+def scratch_bytes() -> int: ...

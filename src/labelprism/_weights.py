@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 Float64 = npt.NDArray[np.float64]
 
@@ -35,6 +36,18 @@ def check_sample_weight(sample_weight: Any, n: int) -> Float64 | None:
     if n and not weight.any():
         raise ValueError("sample_weight must contain at least one non-zero number")
     return weight
+
+
+def label_mass(Y: sp.csr_array, weight: npt.NDArray[Any] | None) -> Float64:
+    """Return the weight of each label's examples, an array of shape (c,); without weights, how many there are.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n, c)
+    weight : array of shape (n,) or None
+    """
+    of_entry = None if weight is None else np.repeat(weight, np.diff(Y.indptr))
+    return np.bincount(Y.indices, weights=of_entry, minlength=Y.shape[1]).astype(np.float64)
 
 
 def weighted_rows(X: Any, Y: Any, weight: Float64 | None) -> tuple[Any, Any, Float64 | None]:

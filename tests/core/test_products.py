@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,6 +121,8 @@ def test_read_only_inputs() -> None:
     [
         ([0, 1], [5], [1.0], "out of range"),
         ([0, 1], [-1], [1.0], "out of range"),
+        ([0, 1], [-(2**31)], [1.0], "out of range"),
+        ([0, 1], [2**31 - 1], [1.0], "out of range"),
         ([0, 2, 1], [0], [1.0], "descend"),
         ([0, 3], [0], [1.0], "end with"),
         ([1, 1], [0], [1.0], "begin with 0"),
@@ -129,6 +133,14 @@ def test_forged_matrices_are_refused(indptr: list[int], indices: list[int], data
     arrays = np.array(indptr, np.int64), np.array(indices, np.int32), np.array(data, np.float32)
     with pytest.raises(ValueError, match=message):
         _core.csr_times_block(*arrays, np.ones((5, 8), np.float32))
+
+
+def test_a_matrix_without_columns_has_no_entries() -> None:
+    indptr, nothing = np.array([0, 0]), np.ones((0, 8), np.float32)
+    product = _core.csr_times_block(indptr, np.zeros(0, np.int32), np.zeros(0, np.float32), nothing)
+    np.testing.assert_array_equal(product, np.zeros((1, 8)))
+    with pytest.raises(ValueError, match="out of range"):
+        _core.csr_times_block(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32), nothing)
 
 
 def test_wrong_block_and_weight_sizes_are_refused() -> None:
@@ -165,3 +177,15 @@ def test_arrays_are_never_converted_silently() -> None:
     for arguments in wrong:
         with pytest.raises(TypeError):
             _core.csr_times_block(*arguments)
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system does not say what its processor can do")
+def test_instruction_sets_are_those_of_the_processor() -> None:
+    found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    flags = set(found[1].split()) if found else set()
+    expected = ["plain"]
+    if "avx2" in flags:
+        expected.append("avx2")
+    if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= flags:
+        expected.append("avx512")
+    assert _core.instruction_sets() == expected
