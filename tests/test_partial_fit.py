@@ -79,6 +79,18 @@ def test_threads_change_nothing_and_models_are_saved(name: str, tmp_path: Path) 
     again.partial_fit(X[:50], Y[:50])  # and go on
 
 
+@pytest.mark.parametrize("name", ["recipe", "tree, logistic-bias"])
+def test_new_labels_for_a_model_that_was_loaded(name: str, tmp_path: Path) -> None:
+    names = np.array([f"label {label}" for label in CLASSES])
+    made(name).fit(X[IS_EARLY], names[IS_EARLY]).save(tmp_path / "model")
+    model = PrismClassifier.load(tmp_path / "model").partial_fit(X[~IS_EARLY], names[~IS_EARLY])
+    model.save(tmp_path / "model")
+    again = PrismClassifier.load(tmp_path / "model")
+    assert set(again.classes_) == set(names)
+    np.testing.assert_array_equal(again.class_prior_, model.class_prior_)
+    np.testing.assert_array_equal(again.predict(X_TEST), model.predict(X_TEST))
+
+
 @pytest.mark.parametrize("name", ["recipe", "tree, logistic-bias", "tree, low-rank"])
 def test_further_examples_do_no_harm(name: str) -> None:
     model = made(name).fit(X[:350], Y[:350])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from labelprism import PrismClassifier, persistence
+from labelprism import PrismClassifier, _array_directory
 from labelprism.errors import ModelFormatError
 from labelprism.filters import AllLabels, MostFrequent, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead
@@ -131,7 +131,7 @@ def test_what_a_link_points_to_is_replaced(saved: Path, tmp_path: Path) -> None:
 def test_models_are_replaced_without_an_exchange_too(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persistence, "_exchanged", lambda fresh, target: False)
+    monkeypatch.setattr(_array_directory, "_exchanged", lambda fresh, target: False)
     target = Path(shutil.copytree(saved / "fast", tmp_path / "model"))
     MODELS["default"].save(target)
     assert_same(MODELS["default"], PrismClassifier.load(target))
@@ -155,7 +155,7 @@ def test_what_dead_processes_left_is_swept_away(saved: Path, tmp_path: Path) -> 
     (tmp_path / ".model.dead.new").mkdir()
     (tmp_path / ".model.alive.new").mkdir()
     (tmp_path / ".other.dead.new").mkdir()
-    lock = persistence._locked(tmp_path / ".model.alive.new")
+    lock = _array_directory.locked(tmp_path / ".model.alive.new")
     MODELS["fast"].save(tmp_path / "model")
     os.close(lock)
     assert sorted(file.name for file in tmp_path.iterdir()) == [".model.alive.new", ".other.dead.new", "model"]
@@ -185,7 +185,7 @@ def test_an_error_while_saving_leaves_the_old_model(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, after: int
 ) -> None:
     target = Path(shutil.copytree(saved / "fast", tmp_path / "model"))
-    owner, name = {"save": (np, "save"), "fsync": (os, "fsync"), "rename": (persistence, "_take_place")}[call]
+    owner, name = {"save": (np, "save"), "fsync": (os, "fsync"), "rename": (_array_directory, "_take_place")}[call]
     real, calls = getattr(owner, name), [0]
 
     def failing(*args: Any, **kwargs: Any) -> Any:
@@ -213,7 +213,7 @@ def test_the_old_model_comes_back_when_the_new_one_cannot_take_its_place(
             raise OSError(5, "Input/output error")
         return real(self, other)
 
-    monkeypatch.setattr(persistence, "_exchanged", lambda fresh, target: False)
+    monkeypatch.setattr(_array_directory, "_exchanged", lambda fresh, target: False)
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(OSError, match="Input/output"):
         MODELS["default"].save(target)

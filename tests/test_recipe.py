@@ -145,6 +145,25 @@ def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gain: float, wan
         np.testing.assert_array_equal(a, b)
 
 
+def test_near_centroids_are_those_of_the_strongest_features() -> None:
+    rng = np.random.default_rng(1)
+    centre = rng.random((40, 60)) ** 4
+    label = rng.integers(40, size=500)
+    X = sp.csr_array(normalize(centre[label] * rng.uniform(0.2, 1, (500, 60))).astype(np.float32))
+    Y = sp.csr_array(np.eye(40, dtype=np.float32)[label])
+    model = fit_default(X, Y, preset=RecipeSettings(forest_candidates=1, training_candidates=1, longest_list=40))
+    candidates, reached = model.candidates(X[:50]), model.forest_.candidates(X[:50], 1)
+    others = 0
+    for i in range(50):
+        x = X[[i]].toarray()[0]
+        strong = np.where(x >= np.sort(x)[-16], x, 0)
+        offered = set(candidates[[i]].indices.tolist()) - set(reached[[i]].indices.tolist())
+        nearest = np.argsort(-(model.centroids_ @ strong))[:10]
+        assert (model.centroids_ @ strong)[list(offered)].min() >= (model.centroids_ @ strong)[nearest[-1]] - 1e-3
+        others += set(nearest.tolist()) != set(np.argsort(-(model.centroids_ @ x))[:10].tolist())
+    assert others > 25, "the weak features would make no difference here"
+
+
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
     labels, _ = model.predict_topk(data[2], 3)
     longer, _ = model.predict_topk(sp.csr_array(data[2] * np.float32(8)), 3)
@@ -152,9 +171,10 @@ def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
 
 
 @pytest.mark.parametrize("objective", ["precision", "propensity"])
-@pytest.mark.parametrize("preset", ["default", "fast"])
+@pytest.mark.parametrize("preset", ["default", "accurate", "fast"])
 def test_presets_and_objectives(data: Any, preset: str, objective: Any) -> None:
     model = fit_default(*data[:2], preset=preset, objective=objective)
+    assert model.n_trees_ == {"default": 3, "accurate": 9, "fast": 1}[preset]
     assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
 
 

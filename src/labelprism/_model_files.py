@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from labelprism._parts import packed, unpacked
+from labelprism._string_arrays import PackedStrings, packed_strings
 from labelprism._targets import Classes, TargetFormat
 from labelprism._views import packed_view, unpacked_view
 from labelprism.features import TextFeatures
@@ -56,7 +56,7 @@ def packed_model(model: PrismClassifier) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"features_{name}": array for name, array in model.features_.arrays().items()}
     if hasattr(model, "recipe_"):
         meta["recipe"] = model.recipe_.meta
-        return meta, arrays | model.recipe_.arrays
+        return meta, model.recipe_.arrays | arrays  # a recipe that was loaded has our arrays of then among its own
     meta["filter"], of_filter = packed(model.filter_, "filter")
     meta["head"], of_head = packed(model.head_, "head")
     return meta, arrays | of_filter | of_head
@@ -139,21 +139,14 @@ def _packed_classes(classes: Classes) -> tuple[dict[str, Any], Arrays]:
 
 
 def _packed_names(prefix: str, names: list[str], kind: str) -> tuple[dict[str, Any], Arrays]:
-    encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-    offsets = np.concatenate([[0], np.cumsum([len(name) for name in encoded], dtype=np.int64)])
-    text = np.frombuffer(b"".join(encoded), np.uint8)
+    text, offsets = packed_strings(names)
     return {"kind": kind}, {f"{prefix}_text": text, f"{prefix}_offsets": offsets}
 
 
 def _unpacked_names(prefix: str, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
-    text, offsets = np.asarray(arrays[f"{prefix}_text"]), np.asarray(arrays[f"{prefix}_offsets"])
-    fits = text.dtype == np.uint8 and text.ndim == 1 and offsets.dtype == np.int64 and offsets.ndim == 1
-    if not fits or not offsets.size or offsets[0] or offsets[-1] != text.size or (np.diff(offsets) < 0).any():
-        raise ValueError(f"the arrays {prefix} do not fit together")
     if meta["kind"] not in ("text", "json"):
         raise ValueError(f"{prefix} cannot be of the kind {meta['kind']!r}")
-    content, ends = text.tobytes(), offsets.tolist()
-    names = [content[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(ends)]
+    names = PackedStrings(np.asarray(arrays[f"{prefix}_text"]), np.asarray(arrays[f"{prefix}_offsets"]))[:]
     if meta["kind"] == "text":
         return names
     values = [json.loads(name) for name in names]

@@ -63,3 +63,19 @@ class ModelFormatError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+class CheckpointError(ModelFormatError):
+    """A folder does not hold what a stopped training left, or that of another training.
+
+    Parameters
+    ----------
+    message : str
+        What was wrong, what was expected and what to do.
+    path : path-like
+        The folder, or the file in it.
+    """
+
+
+class ClusterError(ValueError):
+    """A Dask cluster could not do its work: there is none, its workers died again and again, or its scheduler did."""

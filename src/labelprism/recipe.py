@@ -7,22 +7,22 @@ little, and the forest stays as it is.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, csr_parts
+from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, csr_parts, row_range
+from labelprism._stages import Checkpoint, NoStages, Stages, digest
 from labelprism._threads import thread_count
-from labelprism._weights import check_sample_weight, weighted_rows
+from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
+from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
 from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
@@ -30,12 +30,22 @@ from labelprism.recipe_model import (
     Calibration,
     DefaultRecipe,
     LabelFacts,
+    forest_tables,
     label_arrays,
-    log_softmax_by_row,
     recipe_arrays,
     recipe_meta,
 )
 from labelprism.recipe_settings import PRESETS, RecipeSettings
+from labelprism.recipe_stages import (
+    Opinions,
+    held_out_rows,
+    is_wide_better,
+    learned_blend,
+    rounded,
+    values_at,
+    with_more_candidates,
+    with_wide_search,
+)
 
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
 
@@ -43,8 +53,7 @@ Objective = Literal["precision", "propensity"]
 Float64 = npt.NDArray[np.float64]
 ValidationRows = tuple[sp.csr_array, sp.csr_array]
 
-_MOST_MORE_CANDIDATES = 50  # however many labels a row has
-_FEWEST_TO_CALIBRATE = 10  # true and wrong candidates each
+_BLOCK_ROWS = 1 << 16  # rows whose candidates are looked for at once
 
 
 class _Rows(NamedTuple):
@@ -58,18 +67,19 @@ class _Rows(NamedTuple):
 
     @property
     def seen(self) -> _Part:
-        return self._part(slice(self.n_seen))
+        return self._part(0, self.n_seen)
 
     @property
     def held_out(self) -> _Part:
-        return self._part(slice(self.n_seen, None))
+        return self._part(self.n_seen, self.X.shape[0])
 
     @property
     def learned(self) -> _Part:
-        return self._part(slice(None if self.is_joined else self.n_seen))
+        return self._part(0, self.X.shape[0] if self.is_joined else self.n_seen)
 
-    def _part(self, rows: slice) -> _Part:
-        return _Part(self.X[rows], self.Y[rows], None if self.weight is None else self.weight[rows])
+    def _part(self, begin: int, end: int) -> _Part:
+        weight = None if self.weight is None else self.weight[begin:end]
+        return _Part(row_range(self.X, begin, end), row_range(self.Y, begin, end), weight)
 
 
 class _Part(NamedTuple):
@@ -99,6 +109,7 @@ def fit_default(
     random_state: int = 0,
     sample_weight: npt.ArrayLike | None = None,
     validation: tuple[Any, Any] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> DefaultRecipe:
     """Train the default recipe.
 
@@ -107,7 +118,7 @@ def fit_default(
     X : sparse matrix or array of shape (n, d)
         Made unit row by row inside.
     Y : sparse matrix or array of shape (n, c)
-    preset : {"default", "fast"} or RecipeSettings
+    preset : {"default", "accurate", "fast"} or RecipeSettings
     objective : {"precision", "propensity"}
         What the blend is learned for: nDCG and precision, or their propensity-scored kin, which favour rare labels.
     n_jobs : int, optional
@@ -117,6 +128,8 @@ def fit_default(
         How much each row counts, 0 or more: in the forest, the centroids, the head's loss and the labels' frequencies.
     validation : tuple of X and Y, optional
         Rows that the blend is learned on and nothing else, instead of held-out training rows.
+    checkpoint : Checkpoint, optional
+        Where each stage is kept that is done, and taken from if it is there. The result does not depend on it.
     """
     if objective not in ("precision", "propensity"):
         raise ValueError(f'objective must be "precision" or "propensity", got {objective!r}')
@@ -129,7 +142,25 @@ def fit_default(
     X, Y, given = weighted_rows(X, Y, check_sample_weight(sample_weight, X.shape[0]))
     weight = None if given is None else given.astype(np.float32)
     checked = None if validation is None else _checked_validation(*validation, X.shape[1], Y.shape[1])
-    return _Training(settings, objective, n_jobs, random_state).run(X, Y, weight, checked)
+    if checkpoint is not None:
+        parameters = {**asdict(settings), "objective": objective, "random_state": int(random_state)}
+        checkpoint.begin(parameters, _digests(X, Y, weight, checked))
+    stages = NoStages() if checkpoint is None else checkpoint
+    return _Training(settings, objective, n_jobs, random_state, stages).run(X, Y, weight, checked)
+
+
+def _digests(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, validation: ValidationRows | None
+) -> dict[str, str]:
+    """Return sums of all that is learned from, by the names that users know."""
+    held_out = () if validation is None else (*csr_parts(validation[0]), *csr_parts(validation[1])[:2])
+    shape = np.array([X.shape[1], Y.shape[1]])
+    return {
+        "X": digest(shape[:1], *csr_parts(X)),
+        "y": digest(shape[1:], *csr_parts(Y)[:2]),
+        "sample_weight": digest(weight),
+        "validation": digest(*held_out),
+    }
 
 
 def _checked_validation(X: Any, Y: Any, d: int, c: int) -> ValidationRows:
@@ -145,8 +176,10 @@ def _checked_validation(X: Any, Y: Any, d: int, c: int) -> ValidationRows:
 class _Training:
     """The stages of `fit_default`."""
 
-    def __init__(self, settings: RecipeSettings, objective: Objective, n_jobs: int | None, seed: int) -> None:
-        self.settings, self.objective, self.n_jobs, self.seed = settings, objective, n_jobs, seed
+    def __init__(
+        self, settings: RecipeSettings, objective: Objective, n_jobs: int | None, seed: int, stages: Stages
+    ) -> None:
+        self.settings, self.objective, self.n_jobs, self.seed, self.stages = settings, objective, n_jobs, seed, stages
         self.n_threads = thread_count(n_jobs)
         self.seconds: dict[str, float] = {}
         self._since = perf_counter()
@@ -155,9 +188,11 @@ class _Training:
         self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, validation: ValidationRows | None
     ) -> DefaultRecipe:
         rows = self._split(X, Y, weight) if validation is None else self._joined(X, Y, weight, *validation)
-        self._ask_for_more_candidates(Y.nnz / Y.shape[0])
+        self.settings = with_more_candidates(self.settings, Y.nnz / Y.shape[0])
         self._note("split")
-        forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed).fit(*rows.seen)
+        forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed)
+        forest.fit(*rows.seen, stages=self.stages)
+        forest._keep_scorer()
         self._note("forest")
         sums = label_sums(*rows.seen)
         norms = row_norms(sums)
@@ -168,35 +203,27 @@ class _Training:
         head = self._head(rows, found)
         self._note("head")
         blend, calibration = self._blend(rows, found, head)
+        del found  # all that is not needed any more makes room for the tables
         self._note("blend")
         if rows.is_joined and rows.n_seen < rows.X.shape[0]:
             sums = sp.csr_array(sums + label_sums(*rows.held_out))
             sums.sort_indices()
             norms = row_norms(sums)
             centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
-        labels = LabelFacts(head.bias_, _label_counts(rows.learned), norms)
-        arrays = recipe_arrays(forest, head.weights_, centre, labels, self.settings.longest_list)
+        labels = LabelFacts(head.bias_, label_mass(rows.learned.Y, rows.learned.weight), norms)
+        del rows, sums
+        arrays = recipe_arrays(forest_tables(forest), head.weights_, centre, labels, self.settings.longest_list)
         model = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, blend, calibration, self.settings))
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model
 
-    def _ask_for_more_candidates(self, labels_per_row: float) -> None:
-        """Ask for more candidates where rows have several labels: the wrong ones among them are what the head needs."""
-        settings = self.settings
-        more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
-        self.settings = replace(
-            settings,
-            forest_candidates=settings.forest_candidates + more,
-            training_candidates=settings.training_candidates + more,
-        )
-
     def _note(self, stage: str) -> None:
         now = perf_counter()
         self.seconds[stage], self._since = now - self._since, now
 
-    def _unit(self, X: sp.csr_array) -> sp.csr_array:
-        return normalize(X) if self.settings.unit_rows and X.shape[1] else X
+    def _unit(self, X: sp.csr_array, copy: bool = True) -> sp.csr_array:
+        return normalize(X, copy=copy) if self.settings.unit_rows and X.shape[1] else X
 
     def _joined(
         self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, X_held: sp.csr_array, Y_held: sp.csr_array
@@ -205,39 +232,52 @@ class _Training:
         all_X, all_Y = (sp.csr_array(sp.vstack(pair, "csr")) for pair in ((X, X_held), (Y, Y_held)))
         if weight is not None:
             weight = np.concatenate([weight, np.ones(X_held.shape[0], np.float32)])
-        return _Rows(self._unit(all_X), all_Y, weight, X.shape[0], False)
+        return _Rows(self._unit(all_X, copy=False), all_Y, weight, X.shape[0], False)
 
     def _split(self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> _Rows:
-        X, n = self._unit(X), X.shape[0]
-        n_held_out = min(n // 10, self.settings.held_out) if self.settings.use_learned_blend else 0
-        if n_held_out == 0:
-            return _Rows(X, Y, weight, n, True)
-        drawn = np.random.default_rng(self.seed).permutation(n)[:n_held_out]
-        is_held_out = np.zeros(n, bool)
-        is_held_out[drawn] = True
-        order = np.concatenate([np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)])
-        return _Rows(X[order], Y[order], None if weight is None else weight[order], n - n_held_out, True)
+        n = X.shape[0]
+        held_out = held_out_rows(n, self.settings, self.seed)
+        if not held_out.size:
+            return _Rows(self._unit(X), Y, weight, n, True)
+        order = np.concatenate([np.delete(np.arange(n), held_out), held_out])
+        weight = None if weight is None else weight[order]
+        return _Rows(self._unit(X[order], copy=False), Y[order], weight, n - held_out.size, True)
 
     def _candidates(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
+        """Return the candidates of all rows, those that are kept if there are any."""
+        kept = self.stages.load("candidates")
+        if kept is None:
+            found = self._found(forest, centre, rows)
+            self.stages.save(
+                "candidates",
+                {**found._asdict(), "is_wide": np.array([self.settings == with_wide_search(self.settings)])},
+            )
+            return found
+        if kept.pop("is_wide")[0]:
+            self.settings = with_wide_search(self.settings)
+        return _Found(**kept)
+
+    def _found(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
         native = self._finder(forest, centre, self.settings)
         held = self._held_out(native, forest, rows)
         if held is not None and self.settings.centroid_candidates and self.settings.wide_gain < 1:
-            n_candidates, longest_list = self.settings.wide_search
-            wide = replace(self.settings, centroid_candidates=n_candidates, longest_list=longest_list)
+            wide = with_wide_search(self.settings)
             wide_native = self._finder(forest, centre, wide)
             wide_held = self._held_out(wide_native, forest, rows)
-            Y = rows.held_out.Y
-            found, wide_found = (is_true_label(h[0], h[1], Y).sum() for h in (held, wide_held))
-            if wide_found - found > self.settings.wide_gain * Y.nnz:
+            if is_wide_better(self.settings, held, wide_held, rows.held_out.Y):
                 native, held, self.settings = wide_native, wide_held, wide
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
-        indptr, labels = native.find(*csr_parts(rows.seen.X), *narrow, self.n_threads, scored=False)[:2]
-        if held is None:
-            return _Found(indptr, labels, np.zeros(0, np.float32), np.zeros(0, np.float32))
-        indptr = np.concatenate([indptr, held[0][1:] + indptr[-1]])
-        return _Found(indptr, np.concatenate([labels, held[1]]), *held[2:4])
+        blocks = []
+        for begin in range(0, rows.n_seen, _BLOCK_ROWS):
+            X = csr_parts(row_range(rows.X, begin, min(begin + _BLOCK_ROWS, rows.n_seen)))
+            blocks.append(native.find(*X, *narrow, self.n_threads, scored=False)[:2])
+        blocks += [] if held is None else [held[:2]]
+        lengths = np.concatenate([np.diff(indptr) for indptr, _ in blocks])
+        labels = np.concatenate([labels for _, labels in blocks])
+        said = (np.zeros(0, np.float32),) * 2 if held is None else held[2:4]
+        return _Found(np.concatenate([[0], np.cumsum(lengths)]), labels, *said)
 
     def _finder(self, forest: SpectralForest, centre: sp.csr_array, settings: RecipeSettings) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
@@ -274,8 +314,10 @@ class _Training:
         indptr = found.indptr[: n + 1]
         is_held_out = np.zeros(n, np.uint8)
         is_held_out[rows.n_seen :] = 1
-        head._fit(learned.X, learned.Y, indptr, found.labels[: indptr[-1]], is_held_out, learned.weight)
-        head.weights_.data = _rounded(head.weights_.data)
+        head._fit(
+            learned.X, learned.Y, indptr, found.labels[: indptr[-1]], is_held_out, learned.weight, stages=self.stages
+        )
+        head.weights_.data = rounded(head.weights_.data)
         return head
 
     def _blend(self, rows: _Rows, found: _Found, head: OneVsRestHead) -> tuple[BlendWeights, Calibration]:
@@ -285,53 +327,10 @@ class _Training:
         first = found.indptr[rows.n_seen]
         indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
         if rows.is_joined or not self.settings.use_head:
-            margin = _values_at(head.held_out_margins_[rows.n_seen :], indptr, labels)
+            margin = values_at(head.held_out_margins_[rows.n_seen :], indptr, labels)
         else:
             margin = head.scores(X, sp.csr_array((np.ones(labels.size), labels, indptr), shape=Y.shape)).data
-        counts = _label_counts(rows.seen)
-        said = (log_head(margin), found.log_forest, found.cosine, np.log1p(counts[labels]))
-        features = np.stack(said, axis=1).astype(np.float64)
-        importance = inverse_propensity(rows.Y)[labels] if self.objective == "propensity" else None
-        is_true = is_true_label(indptr, labels, Y)
-        if not self.settings.use_learned_blend:
-            blend = DEFAULT_BLEND
-        else:
-            blend = learn_blend(indptr, features, is_true, np.diff(Y.indptr), importance)
-        return blend, _calibration(indptr, np.einsum("ij,j->i", features, np.array(blend)), is_true)
-
-
-def _label_counts(rows: _Part) -> Float64:
-    """Return the weight of each label's examples."""
-    weight = None if rows.weight is None else np.repeat(rows.weight, np.diff(rows.Y.indptr))
-    return np.bincount(rows.Y.indices, weight, rows.Y.shape[1]).astype(np.float64)
-
-
-def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
-    """Return how often candidates of held-out rows are true, by their scores; see `Calibration`."""
-    if min(is_true.sum(), (~is_true).sum()) < _FEWEST_TO_CALIBRATE:
-        return Calibration()
-    rows = sp.csr_array((scores, np.zeros(scores.size, np.int32), indptr), shape=(indptr.size - 1, 1))
-    features = np.stack([scores, log_softmax_by_row(rows)], axis=1)
-    centre, width = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-9)
-    curve = LogisticRegression(C=1e6, solver="newton-cholesky", max_iter=1000).fit((features - centre) / width, is_true)
-    slopes = curve.coef_[0] / width
-    if not slopes.sum() > 0:  # the better label of a row must not become the less probable one
-        return Calibration()
-    slope, row_slope = map(float, slopes)
-    return Calibration(slope, row_slope, float(curve.intercept_[0] - slopes @ centre))
-
-
-def _values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
-    """Return the entries of a CSR matrix at given columns of its rows, 0 where there is none."""
-    matrix.sort_indices()
-    c = np.int64(matrix.shape[1])
-    stored = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * c + matrix.indices
-    asked = np.repeat(np.arange(matrix.shape[0]), np.diff(indptr)) * c + columns
-    at = np.searchsorted(stored, asked)
-    found = np.append(stored, -1)[at] == asked
-    return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
-
-
-def _rounded(values: Float32) -> Float32:
-    """Round to what the model directory stores, so that a saved model predicts the same to the bit."""
-    return values.astype(np.float16).astype(np.float32)
+        importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
+        said = Opinions(indptr, labels, margin, found.log_forest, found.cosine)
+        counts = label_mass(rows.seen.Y, rows.seen.weight)
+        return learned_blend(said, Y, counts, importance, self.settings.use_learned_blend)

@@ -392,28 +392,34 @@ def log_softmax_by_row(scores: sp.csr_array) -> npt.NDArray[np.float64]:
     return np.asarray(values - np.repeat(np.log(np.add.reduceat(np.exp(values), starts)), lengths))
 
 
+def forest_tables(forest: SpectralForest) -> Arrays:
+    """Return the arrays of a fitted forest; see `recipe_arrays`."""
+    tables = forest.scorer_.tables()
+    return {
+        "forest_children": forest.children_,
+        "forest_leaf_mass": forest.leaf_mass_,
+        **{f"forest_{name}": tables[name] for name in _FOREST_TABLES},
+    }
+
+
 def recipe_arrays(
-    forest: SpectralForest, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int
+    forest: Arrays, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int
 ) -> Arrays:
     """Return the arrays of a model.
 
     Parameters
     ----------
-    forest : SpectralForest
-        Fitted.
+    forest : dict of str to array
+        As from `forest_tables`.
     head, centre : csr_arrays of shape (c, d)
         The weights of the head, and the centroids.
     labels : LabelFacts
     longest_list : int
         Centroids are looked for among so many labels of each feature.
     """
-    tables = forest.scorer_.tables()
-    lists = label_arrays(head, centre, longest_list)
     return {
-        "forest_children": forest.children_,
-        "forest_leaf_mass": forest.leaf_mass_,
-        **{f"forest_{name}": tables[name] for name in _FOREST_TABLES},
-        **lists,
+        **forest,
+        **label_arrays(head, centre, longest_list),
         "head_bias": labels.bias,
         "label_counts": labels.counts,
         "label_norms": labels.norms,

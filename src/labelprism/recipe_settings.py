@@ -60,6 +60,9 @@ class RecipeSettings:
 
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
+    "accurate": RecipeSettings(
+        forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1}, forest_candidates=100, training_candidates=100
+    ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
         head={"passes": 3, "rare_examples": 10.0},

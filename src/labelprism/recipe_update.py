@@ -16,6 +16,7 @@ from sklearn.preprocessing import normalize
 
 from labelprism._arrays import Float32
 from labelprism._threads import thread_count
+from labelprism._weights import label_mass
 from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_model import Arrays, DefaultRecipe, label_arrays
@@ -53,14 +54,13 @@ def updated(
     unit = normalize(X) if model.settings.unit_rows and X.shape[0] else X
     head = _learned_head(model, unit, Y, weight, n_jobs)
     centre, norms = _moved_centroids(model, unit, Y, weight, thread_count(n_jobs))
-    weights = np.repeat(np.ones(X.shape[0]) if weight is None else weight, np.diff(Y.indptr))
     arrays = {
         **model.arrays,
         **_filled_leaves(model, unit, Y, weight, n_jobs),
         **label_arrays(head.weights_, centre, model.settings.longest_list),
         "head_bias": head.bias_,
         "label_norms": norms,
-        "label_counts": _longer(model.label_counts_, Y.shape[1]) + np.bincount(Y.indices, weights, Y.shape[1]),
+        "label_counts": _longer(model.label_counts_, Y.shape[1]) + label_mass(Y, weight),
     }
     return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1])})
 

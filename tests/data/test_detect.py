@@ -92,6 +92,8 @@ def test_all_formats_under_any_name(tmp_path: Path, writer: object, format_name:
         (b"#one\n#two\tprotest\n", "tsv"),
         (b"#metoo\tprotest\n1984\tplaces\n", "tsv"),
         (b"# made by\ta program\n1 4:5\n", "sparse text"),
+        (b"\t\n \t\n", "tsv"),
+        (b"\n\t\n\n", "tsv"),
     ],
 )
 def test_first_lines(tmp_path: Path, content: bytes, format_name: str) -> None:

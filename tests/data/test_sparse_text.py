@@ -18,10 +18,10 @@ from labelprism import _core, _reference
 from labelprism.data import (
     DataFormatError,
     Dataset,
+    files,
     load,
     read_svmlight,
     read_xc,
-    sparse_text,
     write_svmlight,
     write_xc,
 )
@@ -130,7 +130,7 @@ def test_progress_ends_at_the_size_of_the_file(tmp_path: Path, monkeypatch: pyte
     values = np.random.default_rng(0).random((3000, 50))
     write_svmlight(Dataset(X=values, Y=np.ones((3000, 1))), path)
     RecordedBar.made = []
-    monkeypatch.setattr(sparse_text, "ProgressBar", RecordedBar)
+    monkeypatch.setattr(files, "ProgressBar", RecordedBar)
     assert read_svmlight(path).n_rows == 3000
     assert [(bar.total, bar.done) for bar in RecordedBar.made] == [(path.stat().st_size, path.stat().st_size)]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import approx_fprime, minimize
 
-from labelprism.heads.blend import DEFAULT_BLEND, is_true_label, learn_blend, log_head
+from labelprism.heads.blend import DEFAULT_BLEND, _first_of_the_best, _Softmax, is_true_label, learn_blend, log_head
 
 
 def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -22,6 +23,68 @@ def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.n
 def test_finds_the_weights_that_made_the_data() -> None:
     weights = [1.5, 0.5, 3.0, -0.5]
     np.testing.assert_allclose(learn_blend(*drawn(4000, 8, weights)), weights, atol=0.3)
+
+
+def several_true(n: int, width: int) -> _Softmax:
+    """Rows of several true candidates, which count differently."""
+    rng = np.random.default_rng(3)
+    features = rng.standard_normal((n * width, 4))
+    is_true = (features @ [1.0, 0.5, 1.0, 0.2] + rng.gumbel(size=n * width) > 1).reshape(n, width)
+    is_true[:, 0] = True
+    share = is_true.ravel() * rng.uniform(0.5, 2, n * width)
+    return _Softmax(features, share, np.arange(n) * width)
+
+
+@pytest.mark.parametrize("name", ["of_all_labels", "of_any_label"])
+def test_derivatives_of_the_likelihoods(name: str) -> None:
+    likelihood = getattr(several_true(40, 6), name)
+    w = np.array([0.3, 0.8, 2.0, -0.4])
+    here = likelihood(w)
+    np.testing.assert_allclose(
+        here.gradient, approx_fprime(w, lambda w: likelihood(w).value, 1e-6), rtol=1e-4, atol=1e-4
+    )
+    bent = -np.array([approx_fprime(w, lambda w, i=i: likelihood(w).gradient[i], 1e-6) for i in range(4)])
+    np.testing.assert_allclose(here.curvature, bent, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["of_all_labels", "of_any_label"])
+def test_the_maximum_is_that_of_scipy(name: str) -> None:
+    problem = several_true(200, 6)
+    likelihood = getattr(problem, name)
+    found = problem.maximise(likelihood, problem.default)
+    best = minimize(lambda w: -likelihood(w).value, problem.default, jac=lambda w: -likelihood(w).gradient)
+    np.testing.assert_allclose(found, best.x, atol=0.01)
+
+
+def test_where_it_is_not_concave_the_curvature_is_that_of_the_bound() -> None:
+    """Two true candidates on either side of a wrong one: the middle is the worst place for "any of them"."""
+    features = np.tile([[3.0, 0, 0, 0], [-3.0, 0, 0, 0], [0.0, 0, 0, 0]], (500, 1))
+    problem = _Softmax(features, np.tile([1.0, 1.0, 0.0], 500), np.arange(500) * 3)
+    middle = np.zeros(4)
+    step = np.array([1e-4, 0, 0, 0])
+    value = [problem.of_any_label(w).value for w in (middle - step, middle, middle + step)]
+    assert value[0] + value[2] > 2 * value[1]
+    assert np.linalg.eigvalsh(problem.of_any_label(middle).curvature)[0] > 0
+
+
+def test_the_first_way_is_left_for_a_reason_only() -> None:
+    rng = np.random.default_rng(0)
+    level = rng.random(400)
+    luck = level + 1e-3 * rng.standard_normal(400)  # better or worse by chance
+    assert _first_of_the_best(np.stack([level, luck - luck.mean() + level.mean() + 1e-5])) == 0
+    assert _first_of_the_best(np.stack([level, level + 0.01, level + 0.005])) == 1
+    assert _first_of_the_best(np.stack([level, level])) == 0
+
+
+def test_no_expert_counts_against_a_label() -> None:
+    """The first true label is unlike the centroid, so that the likelihood of any label would turn its weight around."""
+    rng = np.random.default_rng(1)
+    features = rng.standard_normal((600 * 4, 4))
+    is_true = np.tile([True, True, False, False], 600)
+    features[::4, 0] += 3
+    features[::4, 2] -= 3
+    blend = learn_blend(np.arange(601, dtype=np.int64) * 4, features, is_true)
+    assert min(blend.head, blend.forest, blend.centroid) >= 0
 
 
 def test_importance_moves_the_blend_to_labels_that_matter() -> None:

@@ -2,6 +2,7 @@
 
 from labelprism.data.dataset import Dataset
 from labelprism.data.detect import load
+from labelprism.data.directory_writing import convert_to_directory, write_directory
 from labelprism.data.matrices import read_matrix, read_npz, write_npz
 from labelprism.data.sparse_text import read_svmlight, read_xc, write_svmlight, write_xc
 from labelprism.data.stream import stream_matrix, stream_sparse_text, stream_texts
@@ -12,6 +13,7 @@ from labelprism.errors import DataFormatError
 __all__ = [
     "DataFormatError",
     "Dataset",
+    "convert_to_directory",
     "load",
     "load_tate",
     "read_jsonl",
@@ -23,6 +25,7 @@ __all__ = [
     "stream_matrix",
     "stream_sparse_text",
     "stream_texts",
+    "write_directory",
     "write_jsonl",
     "write_npz",
     "write_svmlight",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from labelprism._arrays import Float32, Int64, as_csr, as_label_matrix, is_sparse
+from labelprism._arrays import Float32, Int64, as_csr, as_label_matrix, gathered_rows, is_sparse
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -49,6 +51,53 @@ class Dataset:
             set_field(self, "label_names", as_label_names(self.label_names))
             _check_length("label_names", len(self.label_names), "columns", self.n_labels)
 
+    @classmethod
+    def open(cls, path: str | PathLike[str], *, verify: bool | None = None) -> Dataset:
+        """Open a directory that `labelprism convert` or `write_directory` wrote, without reading it.
+
+        `X`, `Y`, names and texts stay in their files and are read where they are used, so that they may be larger than
+        the memory. They are read-only.
+
+        Parameters
+        ----------
+        path : path-like
+            The directory.
+        verify : bool, optional
+            Whether to call `verify`. By default that is done where the directory has less than 64 MB.
+        """
+        from labelprism.data.directory import open_directory  # which needs this class
+
+        return open_directory(path, verify)
+
+    @classmethod
+    def _of_files(cls, path: Path, **fields: Any) -> Dataset:
+        """Return a data set of files, whose parts fit together but were not read."""
+        dataset = object.__new__(cls)
+        for name, value in fields.items():
+            object.__setattr__(dataset, name, value)
+        object.__setattr__(dataset, "_path", path)
+        return dataset
+
+    @property
+    def path(self) -> Path | None:
+        """The directory that the data set was opened from; None where it is in memory."""
+        return self.__dict__.get("_path")
+
+    def verify(self) -> None:
+        """Read all of an opened data set, in bounded memory, and make sure that it is what was written.
+
+        A data set in memory was checked when it was made; there is nothing to do for it.
+
+        Raises
+        ------
+        DataFormatError
+            When a file has other bytes than were written, or holds what no data set may hold.
+        """
+        if self.path is not None:
+            from labelprism.data.directory import verify_directory
+
+            verify_directory(self)
+
     @property
     def n_rows(self) -> int:
         """The number of examples."""
@@ -74,8 +123,8 @@ class Dataset:
         """
         index = self._row_index(rows)
         return Dataset(
-            X=None if self.X is None else self.X[index],
-            Y=self.Y[index],
+            X=self._rows(self.X, index),
+            Y=self._rows(self.Y, index),
             label_names=self.label_names,
             texts=None if self.texts is None else [self.texts[row] for row in index.tolist()],
         )
@@ -104,6 +153,12 @@ class Dataset:
         parts.append(f"{self.n_labels:,} {'labels' if self.label_names is None else 'named labels'}")
         parts.append(f"{per_row:.2f} labels per row")
         return f"<Dataset: {', '.join(parts)}>"
+
+    def _rows(self, matrix: Any, index: Int64) -> Any:
+        if matrix is None or self.path is None or not is_sparse(matrix):
+            return None if matrix is None else matrix[index]
+        # scipy would copy the whole matrix where its arrays are not all of one kind.
+        return gathered_rows(matrix, index)
 
     def _row_index(self, rows: npt.ArrayLike) -> Int64:
         index = np.asarray(rows)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from labelprism.data.dataset import Dataset
+from labelprism.data.directory import is_data_directory, open_directory
 from labelprism.data.files import NUL_FOUND, StrPath, reading, without_byte_order_mark
 from labelprism.data.matrices import read_npz
 from labelprism.data.sparse_text import read_svmlight
@@ -21,6 +22,7 @@ _READERS: dict[str, Callable[..., Dataset]] = {
     "sparse text": read_svmlight,
     "jsonl": read_jsonl,
     "tsv": read_tsv,
+    "directory": open_directory,
 }
 
 _LABELS = re.compile(rb"[0-9]+(,[0-9]+)*")
@@ -37,7 +39,8 @@ def load(path: StrPath, **options: Any) -> Dataset:
     ----------
     path : path-like
         Sparse text (`read_xc`, `read_svmlight`), TSV or JSONL of texts and labels (`read_tsv`, `read_jsonl`), or the
-        features of a pair of scipy `.npz` files (`read_npz`).
+        features of a pair of scipy `.npz` files (`read_npz`); or a directory of arrays (`Dataset.open`), which is not
+        read but opened.
     **options
         Passed to the reader of the format; see there.
 
@@ -65,15 +68,19 @@ def detect_format(path: StrPath) -> str:
     A line that starts with "#" is taken for a comment, which only sparse text has, as long as another line follows:
     that one decides. Where all lines start with "#", those that have a TAB are texts with labels.
 
+    A directory is one of arrays, if its `meta.json` says so.
+
     Parameters
     ----------
     path : path-like
-        The file, plain or compressed.
+        The file, plain or compressed, or the directory.
 
     Returns
     -------
-    {"npz", "sparse text", "jsonl", "tsv"}
+    {"npz", "sparse text", "jsonl", "tsv", "directory"}
     """
+    if is_data_directory(path):
+        return "directory"
     with reading(path) as stream:
         head = stream.read(_HEAD_BYTES + 1)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")):
@@ -105,13 +112,14 @@ def _without_cut_token(line: bytes) -> bytes:
 def _telling_line(lines: list[bytes], path: StrPath) -> tuple[int, bytes]:
     """Return the line that is judged, with its number from 1: the first that is neither blank nor a comment.
 
-    Only sparse text has comments. So where all lines start with "#", one with a TAB is a text with its labels.
+    Only sparse text has comments. So where all lines start with "#", one with a TAB is a text with its labels; where
+    all are blank, one with a TAB is an empty text without labels.
     """
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     for number, line in numbered:
         if not line.lstrip().startswith(b"#"):
             return number, line
-    for number, line in numbered:
+    for number, line in numbered or enumerate(lines, start=1):
         if b"\t" in line:
             return number, line
     raise DataFormatError("the file holds no data", path)

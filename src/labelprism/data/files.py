@@ -80,6 +80,20 @@ def reading(path: StrPath, advance: Callable[[int], object] | None = None) -> It
 
 
 @contextmanager
+def reading_with_bar(path: StrPath) -> Iterator[io.BufferedReader]:
+    """Open a file as `reading` does, and show how much of it was read.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. The bar follows it as it lies on the disk, because only that has a known size.
+    """
+    size = Path(path).stat().st_size or None  # a pipe has none
+    with ProgressBar(size, f"reading {os.fspath(path)}", "B") as bar, reading(path, bar.advance) as stream:
+        yield stream
+
+
+@contextmanager
 def writing(path: StrPath) -> Iterator[io.BufferedWriter]:
     """Open a file for writing, all or nothing.
 
@@ -162,17 +176,12 @@ def text_lines(path: StrPath, *, show_progress: bool = True) -> Iterator[tuple[i
     """
     number = 0
     try:
-        with reading(path) as stream, ExitStack() as bars:
-            bar = ProgressBar(None, f"reading {os.fspath(path)}", "lines") if show_progress else None
-            if bar is not None:
-                bars.enter_context(bar)
+        with reading_with_bar(path) if show_progress else reading(path) as stream:
             for raw in stream:
                 number += 1
                 if number == 1:
                     raw = without_byte_order_mark(raw, path)
                 yield number, _decoded(raw, number, path)
-                if bar is not None:
-                    bar.advance()
     except DataFormatError as error:
         if error.line is not None:
             raise

@@ -8,8 +8,7 @@ pieces and stops at the first malformed line.
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +17,11 @@ from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, as_csr, check_whole, csr_parts
 from labelprism._progress import ProgressBar
 from labelprism.data.dataset import Dataset
-from labelprism.data.files import StrPath, reading, writing
+from labelprism.data.files import StrPath, reading_with_bar, writing
 from labelprism.errors import DataFormatError
+
+NO_ROWS = "the file holds no rows"
+"""What to say of a file without a header and without rows."""
 
 _PIECE_BYTES = 1 << 20
 _ROWS_PER_PIECE = 10_000
@@ -81,21 +83,36 @@ def read_svmlight(
     DataFormatError
         With the file, line and token, when a line is malformed.
     """
+    options, guess = parser_options(zero_based, n_features, n_labels)
+    parser = _core.SparseTextParser(header=None, **options)
+    _parse(parser, path)
+    if parser.n_rows == 0 and not parser.had_header:
+        raise DataFormatError(NO_ROWS, path)
+    from_one = guess and not parser.had_header and parser.smallest_feature > 0
+    return _dataset(parser, first_feature=1 if from_one else 0)
+
+
+def parser_options(
+    zero_based: bool | Literal["auto"], n_features: int | None, n_labels: int | None
+) -> tuple[dict[str, int], bool]:
+    """Return what the parser has to know, and whether the number of the first feature is to be guessed at the end.
+
+    Parameters
+    ----------
+    zero_based, n_features, n_labels
+        As in `read_svmlight`.
+    """
     guess = isinstance(zero_based, str) and zero_based == "auto"
     if not guess and not isinstance(zero_based, (bool, np.bool_)):
         raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}')
     if guess and n_features is not None:
         raise ValueError("n_features was given, so zero_based must be True or False: a guess could shift the columns")
-    parser = _core.SparseTextParser(
-        first_feature=0 if zero_based else 1,
-        n_features=_column_count("n_features", n_features),
-        n_labels=_column_count("n_labels", n_labels),
-    )
-    _parse(parser, path)
-    if parser.n_rows == 0 and not parser.had_header:
-        raise DataFormatError("the file holds no rows", path)
-    from_one = guess and not parser.had_header and parser.smallest_feature > 0
-    return _dataset(parser, first_feature=1 if from_one else 0)
+    options = {
+        "first_feature": 0 if zero_based else 1,
+        "n_features": _column_count("n_features", n_features),
+        "n_labels": _column_count("n_labels", n_labels),
+    }
+    return options, guess
 
 
 def write_xc(dataset: Dataset, path: StrPath) -> None:
@@ -175,22 +192,31 @@ def _refuse_empty_rows(X: sp.csr_array, Y: sp.csr_array) -> None:
 def _parse(parser: _core.SparseTextParser, path: StrPath) -> None:
     buffer = bytearray(_PIECE_BYTES)
     piece = np.frombuffer(buffer, np.uint8)
-    size = Path(path).stat().st_size or None  # a pipe has none
     try:
-        # The bar follows the file as it lies on the disk, because only that has a known size.
-        with ProgressBar(size, f"reading {os.fspath(path)}", "B") as bar, reading(path, bar.advance) as stream:
+        with reading_with_bar(path) as stream:
             while count := stream.readinto1(buffer):  # as much as there is before any damage
                 if not parser.feed(piece[:count]):
                     break
     except DataFormatError as error:  # a damaged compressed file
         raise DataFormatError(error.message, path, parser.line + 1) from error
     if not parser.finish():
-        _raise_error(parser, path)
+        assert parser.error is not None
+        raise_malformed(*parser.error, path)
 
 
-def _raise_error(parser: _core.SparseTextParser, path: StrPath) -> None:
-    assert parser.error is not None
-    line, message, token = parser.error
+def raise_malformed(line: int, message: str, token: bytes, path: StrPath) -> NoReturn:
+    """Raise what a parser says of a line.
+
+    Parameters
+    ----------
+    line : int
+        From 1.
+    message : str
+    token : bytes
+        The piece of the line at fault.
+    path : path-like
+        The file.
+    """
     if any(byte >= 0x80 or byte == 0 for byte in token):
         message += "; the file is binary, or text in an encoding that is not ASCII or UTF-8"
     raise DataFormatError(message, path, line, token.decode("utf-8", "backslashreplace") or None)

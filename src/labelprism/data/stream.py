@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from labelprism import _core
 from labelprism._arrays import Float32
+from labelprism.data.directory import is_data_directory, open_directory
 from labelprism.data.files import StrPath, reading, text_lines, without_byte_order_mark
 from labelprism.data.matrices import read_matrix
 from labelprism.data.text import json_text
@@ -29,13 +30,20 @@ def stream_texts(path: StrPath, format: TextFormat = "auto", text_key: str = "te
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed; `labelprism.data.files.STANDARD_INPUT` is standard input.
+        A UTF-8 file, plain or compressed; `labelprism.data.files.STANDARD_INPUT` is standard input. Or a directory with
+        texts, as in `Dataset.open`.
     format : {"auto", "text", "tsv", "jsonl"}
         Whether a line is the text, what stands before its TAB is, or what a JSON object has under `text_key`. By
         default the first line that is not blank tells: a JSON object, or a line with a TAB.
     text_key : str
         The key of the text in JSON lines. Blank lines of JSON lines are skipped; elsewhere they are empty texts.
     """
+    if is_data_directory(path):
+        texts = open_directory(path).texts
+        if texts is None:
+            raise DataFormatError("texts are expected, but here are rows of numbers", path)
+        yield from texts
+        return
     lines = text_lines(path, show_progress=False)
     if format == "auto":
         begin = list(_up_to_the_first_with_text(lines))
@@ -75,17 +83,19 @@ def _text_in_json(line: str, text_key: str, path: StrPath, number: int) -> str:
 
 
 def stream_matrix(path: StrPath, n_features: int, rows_per_piece: int) -> Iterator[sp.csr_array | Float32]:
-    """Yield the rows of a matrix file, a piece at a time; the file itself is read as a whole.
+    """Yield the rows of a matrix file, a piece at a time; the file itself is read as a whole, a directory is not.
 
     Parameters
     ----------
     path : path-like
-        As in `read_npz`, without labels.
+        As in `read_npz`, without labels; or a directory, as in `Dataset.open`.
     n_features : int
         The number of columns that is expected.
     rows_per_piece : int
     """
-    X = read_matrix(path)
+    X = open_directory(path).X if is_data_directory(path) else read_matrix(path)
+    if X is None:
+        raise DataFormatError("rows of numbers are expected, but here are texts", path)
     if X.shape[1] != n_features:
         raise DataFormatError(f"the matrix has {X.shape[1]} features, but {n_features} are expected", path)
     for begin in range(0, X.shape[0], rows_per_piece):

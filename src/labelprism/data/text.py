@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-import numpy as np
-import scipy.sparse as sp
-
-from labelprism._arrays import MAX_COLUMNS, check_whole
+from labelprism._arrays import MAX_COLUMNS
 from labelprism._progress import ProgressBar
-from labelprism.data.dataset import Dataset, as_label_names
+from labelprism.data.dataset import Dataset
 from labelprism.data.files import StrPath, text_lines, writing
+from labelprism.data.label_rows import LabelRows, UnknownLabels
 from labelprism.errors import DataFormatError
 
 ANNIF = "<>"
 """The `label_sep` of Annif's layout: each label in angle brackets, blanks between them."""
 
-UnknownLabels = Literal["error", "ignore"]
+NO_ROWS = "the file has no rows; at least one example is expected"
+"""What to say of a file of texts that is empty."""
 
 # ---------------------------------------------------------------- reading
 
@@ -63,22 +59,8 @@ def read_tsv(
     Dataset
         With `texts` and `Y`, and with `label_names` unless the labels are ids and no names were given.
     """
-    _check_separator(label_sep)
-    if label_kind not in ("name", "id"):
-        raise ValueError(f'label_kind must be "name" or "id", got {label_kind!r}')
-    rows = _LabelRows(label_names, unknown_labels, n_labels, "id" if label_kind == "id" else None)
-    texts: list[str] = []
-    for number, text, field in _tsv_rows(path):
-        texts.append(text)
-        try:
-            labels = _split_labels(field, label_sep)
-            if label_kind == "name":
-                rows.add_names(labels)
-            else:
-                rows.add_ids([_parse_id(label) for label in labels])
-        except DataFormatError as error:
-            raise DataFormatError(error.message, path, number, error.token) from None
-    return _dataset(texts, rows, path)
+    rows = tsv_labels(label_kind, label_names, unknown_labels, n_labels)
+    return _dataset(list(tsv_texts(path, rows, label_sep, label_kind)), rows, path)
 
 
 def read_jsonl(
@@ -115,137 +97,87 @@ def read_jsonl(
     Dataset
         With `texts` and `Y`, and with `label_names` unless the labels are ids and no names were given.
     """
+    rows = LabelRows(label_names, unknown_labels, n_labels)
+    return _dataset(list(jsonl_texts(path, rows, text_key, labels_key, label_sep)), rows, path)
+
+
+def tsv_labels(
+    label_kind: Literal["name", "id"] = "name",
+    label_names: Sequence[str] | None = None,
+    unknown_labels: UnknownLabels = "error",
+    n_labels: int | None = None,
+) -> LabelRows:
+    """Return what gathers the labels of TSV; parameters as in `read_tsv`."""
+    if label_kind not in ("name", "id"):
+        raise ValueError(f'label_kind must be "name" or "id", got {label_kind!r}')
+    return LabelRows(label_names, unknown_labels, n_labels, "id" if label_kind == "id" else None)
+
+
+def tsv_texts(
+    path: StrPath, rows: LabelRows, label_sep: str | None = None, label_kind: Literal["name", "id"] = "name"
+) -> Iterator[str]:
+    """Yield the texts of TSV, one row after the other, and add the labels of each to `rows`.
+
+    Parameters
+    ----------
+    path, label_sep, label_kind
+        As in `read_tsv`.
+    rows : LabelRows
+        From `tsv_labels`.
+    """
     _check_separator(label_sep)
-    rows = _LabelRows(label_names, unknown_labels, n_labels)
-    texts: list[str] = []
+    for number, text, field in _tsv_rows(path):
+        try:
+            labels = _split_labels(field, label_sep)
+            if label_kind == "name":
+                rows.add_names(labels)
+            else:
+                rows.add_ids([_parse_id(label) for label in labels])
+        except DataFormatError as error:
+            raise DataFormatError(error.message, path, number, error.token) from None
+        yield text
+
+
+def jsonl_texts(
+    path: StrPath,
+    rows: LabelRows,
+    text_key: str = "text",
+    labels_key: str | None = None,
+    label_sep: str | None = None,
+) -> Iterator[str]:
+    """Yield the texts of JSON Lines, one row after the other, and add the labels of each to `rows`.
+
+    Parameters
+    ----------
+    path, text_key, labels_key, label_sep
+        As in `read_jsonl`.
+    rows : LabelRows
+    """
+    _check_separator(label_sep)
     for number, line in text_lines(path):
         if not line.strip():
             continue
         try:
             record = _json_object(line)
-            texts.append(_json_text(record, text_key))
+            text = _json_text(record, text_key)
             labels = _json_labels(record, labels_key, label_sep)
             if "\\ud" in line or "\\uD" in line:  # the only way to a lone surrogate, and a rare one
-                _refuse_surrogates([texts[-1], *labels])
+                _refuse_surrogates([text, *labels])
             rows.add(labels)
         except DataFormatError as error:
             raise DataFormatError(error.message, path, number, error.token) from None
         except RecursionError:
             message = "the JSON is nested too deeply to be read; one flat object is expected"
             raise DataFormatError(message, path, number, line) from None
-    return _dataset(texts, rows, path)
+        yield text
 
 
 # Below, faults are raised without file and line, which the loops above add.
 
 
-class _LabelRows:
-    """Gathers the labels of one row after the other, in the flat arrays of a CSR matrix.
-
-    The first label decides whether they are names or ids, unless `kind` says it.
-    """
-
-    def __init__(
-        self,
-        label_names: Sequence[str] | None,
-        unknown_labels: UnknownLabels,
-        n_labels: int | None,
-        kind: Literal["name", "id"] | None = None,
-    ) -> None:
-        if unknown_labels not in ("error", "ignore"):
-            raise ValueError(f'unknown_labels must be "error" or "ignore", got {unknown_labels!r}')
-        if n_labels is not None:
-            check_whole("n_labels", n_labels, 1, MAX_COLUMNS)
-            if label_names is not None:
-                raise ValueError("n_labels must be left out where label_names are given, which tell it")
-        self._n_labels = n_labels
-        self._label_names = None if label_names is None else as_label_names(label_names)
-        self._ignore_unknown = unknown_labels == "ignore" and label_names is not None
-        self._column_of: dict[str, int]
-        if self._label_names is None:
-            self._column_of = defaultdict(itertools.count().__next__)  # a new name gets the next column
-        else:
-            self._column_of = {name: column for column, name in enumerate(self._label_names)}
-        self._kind = kind
-        self._max_id = -1
-        self._indices = array("i")
-        self._indptr = array("q", [0])
-
-    def add(self, labels: list[Any]) -> None:
-        """Add a row of labels, all of them names or all of them ids."""
-        if all(isinstance(label, str) for label in labels):
-            self.add_names(labels)
-        elif all(isinstance(label, int) for label in labels):
-            self.add_ids(labels)
-        else:
-            _refuse_mix(next(label for label in labels if type(label) is not type(labels[0])))
-
-    def add_names(self, names: list[str]) -> None:
-        """Add a row of labels by name."""
-        if names and self._kind != "name":
-            self._settle_kind("name", names[0])
-        if self._ignore_unknown:
-            names = [name for name in names if name in self._column_of]
-        try:
-            self._indices.extend(map(self._column_of.__getitem__, names))
-        except KeyError as error:
-            message = 'the label is not in label_names; unknown_labels="ignore" leaves such labels out'
-            raise DataFormatError(message, token=error.args[0]) from None
-        self._indptr.append(len(self._indices))
-
-    def add_ids(self, ids: list[int]) -> None:
-        """Add a row of labels by column number."""
-        if ids:
-            if self._kind != "id":
-                self._settle_kind("id", ids[0])
-            self._check_ids(ids)
-            self._max_id = max(self._max_id, max(ids))
-            self._indices.extend(ids)
-        self._indptr.append(len(self._indices))
-
-    def finish(self) -> tuple[sp.csr_array, Sequence[str] | None]:
-        """Return the label matrix of all rows added, and the names of its columns where there are any.
-
-        Rows are as they came; `Dataset` sorts them and takes a repeated label once.
-        """
-        indices = np.array(self._indices, dtype=np.int32)
-        names: Sequence[str] | None = self._label_names
-        if names is None and self._kind != "id" and self._n_labels is None:
-            names = sorted(self._column_of)
-            new_column = np.empty(len(names), dtype=np.int32)
-            new_column[[self._column_of[name] for name in names]] = np.arange(len(names))
-            indices = new_column[indices]
-        n_labels = (self._n_labels or self._max_id + 1) if names is None else len(names)
-        ones = np.ones(len(indices), dtype=np.float32)
-        indptr = np.array(self._indptr, dtype=np.int64)
-        return sp.csr_array((ones, indices, indptr), shape=(len(indptr) - 1, n_labels)), names
-
-    def _check_ids(self, ids: list[int]) -> None:
-        limit = (self._n_labels or MAX_COLUMNS) if self._label_names is None else len(self._label_names)
-        if min(ids) < 0 or max(ids) >= limit:
-            message = f"a label id must be an integer from 0 to {limit - 1}"
-            if self._label_names is not None:
-                message += f", as there are {limit} label_names"
-            raise DataFormatError(message, token=str(next(label for label in ids if not 0 <= label < limit)))
-
-    def _settle_kind(self, kind: Literal["name", "id"], label: str | int) -> None:
-        if kind == "name" and self._n_labels is not None:
-            raise DataFormatError(
-                "n_labels is for label ids, but here is a name; give label_names instead", token=str(label)
-            )
-        if self._kind is not None:
-            _refuse_mix(label)
-        self._kind = kind
-
-
-def _refuse_mix(label: str | int) -> NoReturn:
-    message = "the file mixes label names (strings) and label ids (integers); one kind is expected"
-    raise DataFormatError(message, token=str(label))
-
-
-def _dataset(texts: list[str], rows: _LabelRows, path: StrPath) -> Dataset:
+def _dataset(texts: list[str], rows: LabelRows, path: StrPath) -> Dataset:
     if not texts:
-        raise DataFormatError("the file has no rows; at least one example is expected", path)
+        raise DataFormatError(NO_ROWS, path)
     Y, names = rows.finish()
     return Dataset(Y=Y, label_names=names, texts=texts)
 

@@ -67,7 +67,7 @@ class TextHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> from labelprism.features import TextHasher
     >>> X = TextHasher(n_bits=10).fit_transform(["a seated old man", "an old seat"])
     >>> X.shape, X.nnz
-    ((2, 1024), 12)
+    ((2, 1024), 11)
     """
 
     def __init__(

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelprism._arrays import MAX_COLUMNS, check_whole
-from labelprism._weights import check_sample_weight
+from labelprism._weights import check_sample_weight, label_mass
 from labelprism.filters.base import Filter, candidate_table, check_fit_input
 
 
@@ -29,7 +29,7 @@ class AllLabels(Filter):
         sample_weight : array of shape (n,), optional
         """
         X, Y = check_fit_input(X, Y)
-        counts = label_weight(Y, sample_weight)
+        counts = label_mass(Y, check_sample_weight(sample_weight, Y.shape[0]))
         labels = np.arange(Y.shape[1])
         table = sp.csr_array((counts, labels, np.array([0, labels.size])), shape=(1, Y.shape[1]))
         self.leaf_mass_ = counts.sum(keepdims=True)
@@ -41,7 +41,7 @@ class AllLabels(Filter):
         """Count the labels of further examples; see `Filter.update`."""
         self._checked(X)
         before = np.exp(self.leaf_candidates_.data.astype(np.float64)) * self.leaf_mass_[0]
-        counts = label_weight(Y, sample_weight)
+        counts = label_mass(Y, check_sample_weight(sample_weight, Y.shape[0]))
         counts[: before.size] += before
         table = sp.csr_array((counts, np.arange(counts.size), np.array([0, counts.size])), shape=(1, counts.size))
         self.leaf_mass_ = counts.sum(keepdims=True)
@@ -71,7 +71,7 @@ class MostFrequent(Filter):
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
-        counts = label_weight(Y, sample_weight)
+        counts = label_mass(Y, check_sample_weight(sample_weight, Y.shape[0]))
         labels = np.sort(most_frequent(counts, self.n_candidates))
         table = sp.csr_array((counts[labels], labels, np.array([0, labels.size])), shape=(1, Y.shape[1]))
         self.leaf_mass_ = counts.sum(keepdims=True)
@@ -81,13 +81,6 @@ class MostFrequent(Filter):
 
     def _check_parameters(self) -> None:
         check_whole("n_candidates", self.n_candidates, 1, MAX_COLUMNS)
-
-
-def label_weight(Y: sp.csr_array, sample_weight: Any) -> Any:
-    """Return the weight of the examples of each label, (c,) float64; their number where examples have no weights."""
-    weight = check_sample_weight(sample_weight, Y.shape[0])
-    of_entry = None if weight is None else np.repeat(weight, np.diff(Y.indptr))
-    return np.bincount(Y.indices, weights=of_entry, minlength=Y.shape[1]).astype(np.float64)
 
 
 def most_frequent(counts: Any, k: int) -> Any:

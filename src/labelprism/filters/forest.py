@@ -9,11 +9,12 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from labelprism import _core
-from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_parts, is_sparse
-from labelprism._progress import watched
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, check_whole, csr_of, csr_parts, is_sparse
+from labelprism._stages import Stages
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, weighted_rows
 from labelprism.filters.base import SMALLEST_PROBABILITY, SMALLEST_ROUTE, Filter, Step, check_fit_input
+from labelprism.filters.forest_growth import grow_forest
 from labelprism.filters.node import has_one_label
 from labelprism.filters.routing import probability_right
 
@@ -158,7 +159,7 @@ class SpectralForest(Filter):
 
     # ------------------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> SpectralForest:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, stages: Stages | None = None) -> SpectralForest:
         """Grow the forest.
 
         Parameters
@@ -168,23 +169,15 @@ class SpectralForest(Filter):
         Y : sparse matrix or array of shape (n, c), or n label numbers
         sample_weight : array of shape (n,), optional
             How much each row counts; only the ratios matter, and rows of weight 0 are left out.
+        stages : Stages, optional
+            Where the forest is kept after each level; see `labelprism.PrismClassifier.fit`, `checkpoint`.
         """
         self._check_parameters()
         X, Y = check_fit_input(X, Y)
         X, Y, sample_weight = weighted_rows(X, Y, check_sample_weight(sample_weight, Y.shape[0]))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        labels = csr_parts(Y)
-        settings, counter = self._settings(Y, seed), _core.Counter()
-        arguments: Any = (
-            *(labels.indptr, labels.indices, Y.shape[1], _mean_one(sample_weight)),
-            *(settings, thread_count(self.n_jobs), counter),
-        )
-        levels = _core.expected_levels(X.shape[0], settings)
-        with watched(counter, levels * self.n_trees * X.shape[0], f"growing {self.n_trees} trees", "rows"):
-            if is_sparse(X):
-                grown = _core.grow_forest_csr(*csr_parts(X), X.shape[1], *arguments)
-            else:
-                grown = _core.grow_forest_dense(X, *arguments)
+        weight, n_threads = _mean_one(sample_weight), thread_count(self.n_jobs)
+        grown = grow_forest(X, Y, weight, self._settings(Y, seed), n_threads, stages)
         self._take(grown, (X.shape[1], Y.shape[1]))
         if sample_weight is not None:  # growth saw weights with a mean of 1
             self.leaf_mass_ = self.leaf_mass_ * np.float32(np.mean(sample_weight))
@@ -195,13 +188,13 @@ class SpectralForest(Filter):
         self.children_, self.bias_, self.noise_ = grown[:3]
         n_features, n_labels = shape
         n_nodes = self.children_.size
-        self.routers_ = sp.csr_array((grown[5], grown[4], grown[3]), shape=(n_nodes, n_features))
+        self.routers_ = csr_of(*grown[3:6], (n_nodes, n_features))
         self.leaf_nodes_ = np.flatnonzero(self.children_ < 0)
         node_indptr, labels, shares, mass = grown[6:]
         self.leaf_mass_ = mass[self.leaf_nodes_]
         indptr = np.append(node_indptr[self.leaf_nodes_], node_indptr[-1])  # other nodes have no entries
         logarithms = np.log(np.maximum(shares, SMALLEST_PROBABILITY, dtype=np.float32))
-        self.leaf_candidates_ = sp.csr_array((logarithms, labels, indptr), shape=(self.leaf_nodes_.size, n_labels))
+        self.leaf_candidates_ = csr_of(indptr, labels, logarithms, (self.leaf_nodes_.size, n_labels))
         self.n_features_in_ = n_features
         self._cached_scorer: _core.ForestScorer | None = None
 
@@ -281,6 +274,11 @@ class SpectralForest(Filter):
                 *(np.concatenate([[0], np.cumsum(lengths)]), leaves.indices, np.exp(leaves.data), self.n_labels_),
             )
         return self._cached_scorer
+
+    def _keep_scorer(self) -> None:
+        """Let go of the matrices, for who needs nothing but the scorer: they are more than twice as large."""
+        _ = self.scorer_
+        del self.routers_, self.leaf_candidates_
 
     def candidates(self, X: Any, k: int | None = None) -> sp.csr_array:
         """Return the most probable labels of every example, with their log-probabilities.
@@ -391,9 +389,9 @@ class SpectralForest(Filter):
         return state
 
 
-def _mean_one(weights: Any) -> Float32:
-    """Return weights with a mean of 1, which is what pruning is made for; no weights as an empty array."""
+def _mean_one(weights: Any) -> Float32 | None:
+    """Return weights with a mean of 1, which is what pruning is made for."""
     if weights is None:
-        return np.zeros(0, np.float32)
+        return None
     weights = np.asarray(weights, np.float64)
     return np.ascontiguousarray(weights / weights.mean(), np.float32)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole, csr_parts, is_sparse
 from labelprism._threads import thread_count
-from labelprism._weights import check_sample_weight, weighted_rows
+from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters.base import Filter, Step, candidate_table, check_fit_input, keep_entries, take_rows
 from labelprism.filters.diagnostics import TreeDiagnostics, diagnose
 from labelprism.filters.flat import most_frequent
@@ -221,8 +221,7 @@ class SpectralTree(Filter):
         )
 
     def _labels(self, Y: sp.csr_array, weight: Float32) -> Labels:
-        weight_of_entry = np.repeat(weight, np.diff(Y.indptr))
-        frequency = np.bincount(Y.indices, weights=weight_of_entry, minlength=Y.shape[1]).astype(np.float64)
+        frequency = label_mass(Y, weight)
         head = most_frequent(frequency, self.head_labels)
         split = Y
         if head.size:

@@ -9,6 +9,7 @@ for the label's frequency too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +25,9 @@ NOT_REACHED = float(np.log(1e-4))
 
 _LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
 _ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
-_ROUNDS = 4  # of expectation and maximisation, with one Newton step each
-_STEPS = (0.0, 0.5, 1.0)  # on the way between two solutions
-_FURTHER_STEPS = (1.5, 2.0, 3.0)  # few rounds of EM stop short of its end; but few rows cannot tell how far it is
-_ROWS_FOR_FURTHER_STEPS = 1000
+_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf)  # what experts say for a label never counts against it
+_DOUBT = 0.5  # standard errors: the likelihood of all labels is left for a reason only
+_STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)  # on the way between two solutions; few rows cannot tell what is beyond
 
 
 class BlendWeights(NamedTuple):
@@ -59,8 +59,7 @@ def learn_blend(
 
     Two likelihoods are maximised: that of all true labels of a row under a softmax over its candidates, and that of
     any of them, which cares for the first ranks. They differ where rows have several labels; of the points on the way
-    from the one to the other, and beyond it with 1,000 rows or more, that of the best nDCG@5, or PSP@5 with
-    `importance`, is taken.
+    from the one to the other, that of the best nDCG@5, or PSP@5 with `importance`, is taken.
 
     Parameters
     ----------
@@ -86,15 +85,27 @@ def learn_blend(
     # Each row counts the same; with importance each true label does as its own says.
     share = weight[kept] / (mass[row[kept]] if importance is None else mass.sum() / teaches.sum())
     problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
-    all_labels = problem.maximise(np.array(DEFAULT_BLEND), rounds=1)
+    all_labels = problem.maximise(problem.of_all_labels, problem.default)
     if np.bincount(row[kept], is_true[kept]).max() <= 1:
         return BlendWeights(*map(float, all_labels))
-    any_label = problem.maximise(all_labels, rounds=_ROUNDS)
+    any_label = problem.maximise(problem.of_any_label, all_labels)
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
-    steps = _STEPS if n < _ROWS_FOR_FURTHER_STEPS else _STEPS + _FURTHER_STEPS
-    ways = [all_labels + step * (any_label - all_labels) for step in steps]
-    gains = [_gain(indptr, _combined(features, way), weight, ideal, importance is None) for way in ways]
-    return BlendWeights(*map(float, ways[int(np.argmax(gains))]))
+    ways = [np.maximum(all_labels + step * (any_label - all_labels), _LEAST_WEIGHTS) for step in _STEPS]
+    gains = np.stack([_gains(indptr, _combined(features, way), weight, ideal, importance is None) for way in ways])
+    return BlendWeights(*map(float, ways[_first_of_the_best(gains)]))
+
+
+def _first_of_the_best(gains: Float64) -> int:
+    """Return which way is taken: the first that the best one beats by less than `_DOUBT` standard errors.
+
+    Parameters
+    ----------
+    gains : float64 array of shape (ways, n)
+        Of every held-out row.
+    """
+    behind = gains[gains.sum(1).argmax()] - gains
+    doubt = behind.std(1) * np.sqrt(gains.shape[1])  # of the sum over rows
+    return int(np.argmax(behind.sum(1) <= _DOUBT * doubt))
 
 
 def _combined(features: Float64, weights: Float64) -> Float64:
@@ -102,16 +113,24 @@ def _combined(features: Float64, weights: Float64) -> Float64:
     return np.asarray(np.einsum("ij,j->i", features, weights))
 
 
-def _gain(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> float:
-    """Return the sum over rows of nDCG@5, or of the weights of the true labels among the first five."""
+def _gains(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> Float64:
+    """Return nDCG@5 of each row, or the weight of its true labels among the first five."""
     entries = np.arange(len(score), dtype=np.int32)
     best, _ = _core.top_k_csr(np.ascontiguousarray(indptr, np.int64), entries, score.astype(np.float32), 5)
     found = np.append(weight, 0.0)[best]  # -1, where there are fewer than five, is the 0 at the end
     if not is_ndcg:
-        return float(found.sum())
+        return np.asarray(found.sum(1))
     discount = 1 / np.log2(np.arange(2, 7))
     most = np.concatenate([[1.0], np.cumsum(discount)])[np.minimum(ideal, 5).astype(np.intp)]
-    return float((_combined(found, discount) / most).sum())
+    return np.asarray(_combined(found, discount) / most)
+
+
+class _Likelihood(NamedTuple):
+    """A penalised log-likelihood at a point: its value, its gradient, and its curvature with the sign turned."""
+
+    value: float
+    gradient: Float64
+    curvature: Float64
 
 
 class _Softmax:
@@ -129,25 +148,53 @@ class _Softmax:
     def __init__(self, features: Float64, share: Float64, starts: npt.NDArray[np.int64]) -> None:
         self.features, self.share, self.starts = features, share, starts
         self.lengths = np.diff(np.append(starts, len(share)))
+        self.mass = np.add.reduceat(share, starts)
         self.default = np.array(DEFAULT_BLEND)
         # One row of doubt in units of each default keeps the problem well-posed when an expert says nothing.
         self.penalty = np.diag(1.0 / np.square(np.maximum(np.abs(self.default), 0.1)))
 
-    def maximise(self, w: Float64, rounds: int) -> Float64:
-        """Maximise from w the likelihood of all true labels or, by several rounds of EM, of any of them."""
-        if rounds == 1:
-            return self._newton(w, self.share, _ITERATIONS)
-        for _ in range(rounds):
-            w = self._newton(w, self._shared_by_belief(w), 1)
+    def of_all_labels(self, w: Float64) -> _Likelihood:
+        """Return that of all true labels: the sum of share * log p, which is concave."""
+        p, log_p = self._probabilities(w)
+        covariance, mean = self._moments(p)
+        drawn = np.einsum("ij,i->j", self.features, self.share) - mean
+        return self._penalised(w, float(np.einsum("i,i->", self.share, log_p)), drawn, covariance)
+
+    def of_any_label(self, w: Float64) -> _Likelihood:
+        """Return that of any true label: the sum over rows of their mass * log(sum of share * p).
+
+        It need not be concave. Where it is not, or hardly, its curvature is replaced by that of the bound which EM
+        would maximise, which is.
+        """
+        p, _ = self._probabilities(w)
+        belief = p * self.share + 1e-300 * (self.share > 0)
+        total = np.add.reduceat(belief, self.starts)
+        covariance, mean = self._moments(p)
+        covariance_if_true, mean_if_true = self._moments(belief / np.repeat(total, self.lengths))
+        value = float(np.einsum("i,i->", self.mass, np.log(total)))
+        if np.linalg.eigvalsh(0.95 * covariance - covariance_if_true + self.penalty)[0] > 0:
+            covariance = covariance - covariance_if_true
+        return self._penalised(w, value, mean_if_true - mean, covariance)
+
+    def maximise(self, likelihood: Callable[[Float64], _Likelihood], w: Float64) -> Float64:
+        """Maximise a likelihood from w by Newton steps, halved while they lead down."""
+        here = likelihood(w)
+        for _ in range(_ITERATIONS):
+            step = np.linalg.solve(here.curvature, here.gradient)
+            for _ in range(_HALVINGS):
+                there = likelihood(w + step)
+                if there.value >= here.value:
+                    break
+                step = step / 2
+            else:
+                return w
+            gained = there.value - here.value
+            w, here = w + step, there
+            if gained < 1e-6 * abs(here.value):
+                break
         return w
 
-    def _shared_by_belief(self, w: Float64) -> Float64:
-        """Return each row's share given to its true candidates by their probabilities: the step E of EM."""
-        belief = self.probabilities(w)[0] * self.share + 1e-300 * (self.share > 0)
-        totals = np.add.reduceat(self.share, self.starts) / np.add.reduceat(belief, self.starts)
-        return np.asarray(belief * np.repeat(totals, self.lengths))
-
-    def probabilities(self, w: Float64) -> tuple[Float64, Float64]:
+    def _probabilities(self, w: Float64) -> tuple[Float64, Float64]:
         """Return the probability of each candidate in its row, and its logarithm."""
         score = _combined(self.features, w)
         score -= np.repeat(np.maximum.reduceat(score, self.starts), self.lengths)
@@ -155,34 +202,17 @@ class _Softmax:
         total = np.add.reduceat(p, self.starts)
         return p / np.repeat(total, self.lengths), score - np.repeat(np.log(total), self.lengths)
 
-    def _value(self, w: Float64, share: Float64) -> tuple[float, Float64]:
-        p, log_p = self.probabilities(w)
-        penalty = 0.5 * (w - self.default) @ self.penalty @ (w - self.default)
-        return float(np.einsum("i,i->", share, log_p) - penalty), p
+    def _moments(self, p: Float64) -> tuple[Float64, Float64]:
+        """Return covariance and mean of the features of a candidate drawn by p, summed over rows by their mass."""
+        weighted = self.features * (p * np.repeat(self.mass, self.lengths))[:, None]
+        expected = np.add.reduceat(self.features * p[:, None], self.starts, axis=0)
+        square = np.einsum("ij,ik->jk", self.features, weighted)
+        return square - np.einsum("ij,ik,i->jk", expected, expected, self.mass), weighted.sum(0)
 
-    def _newton(self, w: Float64, share: Float64, iterations: int) -> Float64:
-        """Maximise the sum of share * log p by Newton steps, halved while they lead down."""
-        mass = np.add.reduceat(share, self.starts)
-        value, p = self._value(w, share)
-        for _ in range(iterations):
-            weighted = self.features * (p * np.repeat(mass, self.lengths))[:, None]
-            expected = np.add.reduceat(self.features * p[:, None], self.starts, axis=0)
-            gradient = np.einsum("ij,i->j", self.features, share) - weighted.sum(0) - self.penalty @ (w - self.default)
-            curvature = np.einsum("ij,ik->jk", self.features, weighted) + self.penalty
-            curvature -= np.einsum("ij,ik,i->jk", expected, expected, mass)
-            step = np.linalg.solve(curvature, gradient)
-            for _ in range(_HALVINGS):
-                new_value, new_p = self._value(w + step, share)
-                if new_value >= value:
-                    break
-                step = step / 2
-            else:
-                return w
-            gained = new_value - value
-            w, value, p = w + step, new_value, new_p
-            if gained < 1e-6 * abs(value):
-                break
-        return w
+    def _penalised(self, w: Float64, value: float, gradient: Float64, curvature: Float64) -> _Likelihood:
+        away = w - self.default
+        pull = self.penalty @ away
+        return _Likelihood(value - 0.5 * float(away @ pull), gradient - pull, curvature + self.penalty)
 
 
 def is_true_label(indptr: Int64, labels: Int32, Y: Any) -> npt.NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelprism import _core
-from labelprism._arrays import MAX_COLUMNS, Float32, as_csr, as_label_matrix, check_whole, csr_parts
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, as_csr, as_label_matrix, check_whole, csr_of, csr_parts
 from labelprism._progress import watched
+from labelprism._stages import NoStages, Stages
 from labelprism._threads import thread_count
+
+_SHARD = ("indptr", "features", "weights", "bias", "noted_indptr", "noted_rows", "noted_margins")
+_CANDIDATES_PER_SHARD = 1 << 23  # some seconds of work
 
 
 class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
@@ -114,25 +119,43 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit(
-        self, X: sp.csr_array, Y: sp.csr_array, indptr: Any, labels: Any, held: Any,
-        weight: Float32 | None = None, start: tuple[sp.csr_array, Float32] | None = None,
+        self, X: sp.csr_array, Y: sp.csr_array, indptr: Any, labels: Any, held: Any, weight: Float32 | None = None,
+        start: tuple[sp.csr_array, Float32] | None = None, stages: Stages | None = None,
     ) -> None:  # fmt: skip
-        """Fit on candidates that are arrays already; see `fit` and `fit_one_vs_rest` in one_vs_rest.hpp."""
+        """Fit on candidates that are arrays already; see `fit` and `fit_one_vs_rest` in one_vs_rest.hpp.
+
+        What is learned for a label does not depend on the labels that are learned with it, so shards of labels can be
+        learned one by one, and kept in `stages`.
+        """
+        stages = NoStages() if stages is None else stages
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = _core.OneVsRestSettings(
             *(self.cost, self.positive_weight, self.rare_examples, self.tolerance, self.passes, self.drop, seed)
         )
         own, counter = csr_parts(Y), _core.Counter()
         begin: Any = csr_parts(sp.csr_array((0, 0), dtype=np.float32)) if start is None else csr_parts(start[0])
-        nothing = np.zeros(0, np.float32)
-        with watched(counter, Y.shape[1], "training classifiers", "labels"):
-            weights, self.bias_, margins = _core.fit_one_vs_rest(
-                *(*csr_parts(X), X.shape[1], own.indptr, own.indices, Y.shape[1]),
-                *(indptr, labels, held, nothing if weight is None else weight),
-                *(*begin, nothing if start is None else start[1], settings, thread_count(self.n_jobs), counter),
-            )
-        self.weights_ = sp.csr_array((weights[2], weights[1], weights[0]), shape=(Y.shape[1], X.shape[1]))
-        by_label = sp.csr_array((margins[2], margins[1], margins[0]), shape=(Y.shape[1], X.shape[0]))
+        nothing, c = np.zeros(0, np.float32), Y.shape[1]
+        data: Any = (
+            *(*csr_parts(X), X.shape[1], own.indptr, own.indices, c),
+            *(indptr, labels, held, nothing if weight is None else weight),
+            *(*begin, nothing if start is None else start[1]),
+        )
+        more: Any = (settings, thread_count(self.n_jobs), counter)
+        shards = []
+        with watched(counter, c, "training classifiers", "labels"):
+            for first, end in _shards(labels, c):
+                shard: Any = stages.load(f"head_{first}")
+                if shard is None:
+                    arguments: Any = (*data, first, end, *more)
+                    trained = _core.fit_one_vs_rest(*arguments)
+                    shard = dict(zip(_SHARD, (*trained[0], trained[1], *trained[2]), strict=True))
+                    stages.save(f"head_{first}", shard)
+                else:
+                    counter.advance(end - first)
+                shards.append(shard)
+        self.weights_ = _stacked(shards, ("indptr", "features", "weights"), (c, X.shape[1]))
+        self.bias_ = np.concatenate([shard["bias"] for shard in shards])
+        by_label = _stacked(shards, ("noted_indptr", "noted_rows", "noted_margins"), (c, X.shape[0]))
         self.held_out_margins_ = sp.csr_array(by_label.T.tocsr())
 
     def scores(self, X: Any, candidates: sp.csr_array) -> sp.csr_array:
@@ -171,3 +194,22 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not low <= value < np.inf:
                 raise ValueError(f"{name} must be a number of at least {low}, got {value!r}")
+
+
+def _shards(labels: Int32, c: int) -> list[tuple[int, int]]:
+    """Return ranges of labels with about as many candidates each, whose sum is what a shard takes of time."""
+    reached = np.cumsum(np.bincount(labels, minlength=c))
+    n_shards = min(max(int(reached[-1]) // _CANDIDATES_PER_SHARD, 1), c)
+    inner = np.searchsorted(reached, reached[-1] * np.arange(1, n_shards) / n_shards) + 1
+    ends = np.unique(np.concatenate([[0], np.minimum(inner, c), [c]])).tolist()
+    return list(pairwise(ends))
+
+
+def _stacked(shards: list[Any], names: tuple[str, str, str], shape: tuple[int, int]) -> sp.csr_array:
+    """Return the rows of all shards as one matrix."""
+    if len(shards) == 1:
+        indptr, columns, values = (shards[0][name] for name in names)
+        return csr_of(indptr, columns, values, shape)
+    lengths = np.concatenate([np.diff(shard[names[0]]) for shard in shards])
+    columns, values = (np.concatenate([shard[name] for shard in shards]) for name in names[1:])
+    return csr_of(np.concatenate([[0], np.cumsum(lengths)]), columns, values, shape)

@@ -1,0 +1,66 @@
+"""How much memory a training takes, before it begins; docs/larger-than-memory.md says where the numbers come from.
+
+What counts is memory of the process's own ("anonymous"): pages of files, which the data and, with `scratch`, all large
+arrays lie in, are kept as long as there is room for them, and read again when they are needed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelprism.filters import SpectralForest
+from labelprism.recipe_settings import RecipeSettings
+from labelprism.recipe_stages import with_more_candidates
+
+__all__ = ["Needs", "memory_needs", "parsed_bytes"]
+
+_PROGRAM = 100e6  # Python, NumPy, SciPy and scikit-learn
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class Needs(NamedTuple):
+    """Bytes of memory that a training takes."""
+
+    in_memory: int
+    with_scratch: int
+    """With arrays of 1 MB and more in files."""
+
+
+def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_threads: int) -> Needs:
+    """Return the most memory that a training will have taken at any moment, beside X and Y.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n, d)
+    Y : csr_array of shape (n, c)
+    settings : RecipeSettings
+    n_threads : int
+    """
+    (n, d), nnz = X.shape, X.nnz
+    c = np.count_nonzero(np.bincount(Y.indices, minlength=1))  # labels that occur
+    labels_per_row = Y.nnz / max(n, 1)
+    asked = with_more_candidates(settings, labels_per_row)
+    candidates = asked.training_candidates + asked.centroid_candidates
+    # X: the unit rows, and those of the roots that are split at the same time.
+    copies_of_x = 1 + min(n_threads, SpectralForest(**settings.forest).n_trees)
+    sums_of_labels = min(nnz * labels_per_row, c * d)
+    in_memory = _PROGRAM + 8 * nnz * copies_of_x + 10 * n * candidates + 5 * sums_of_labels + 7500 * c
+    with_scratch = _PROGRAM + 50e6 + 8 * n + 100 * d + 1500 * c
+    return Needs(int(in_memory), int(min(with_scratch, in_memory)))
+
+
+def parsed_bytes(text: str) -> int:
+    """Return a number of bytes that a person wrote, as 4G, 512M or 1.5GiB; K, M, G and T are powers of 1024.
+
+    Parameters
+    ----------
+    text : str
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*", text.upper())
+    if found is None or not float(found[1]):
+        raise ValueError(f"{text!r} is no amount of memory; write it as 4G, 512M or 1.5G")
+    return int(float(found[1]) * _UNITS[found[2]])

@@ -1,0 +1,135 @@
+"""Decisions of the default recipe that do not depend on where its rows are: on one machine, or spread over many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from labelprism._arrays import Float32, Int32, Int64
+from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
+from labelprism.recipe_model import Calibration, log_softmax_by_row
+from labelprism.recipe_settings import RecipeSettings
+
+Float64 = npt.NDArray[np.float64]
+
+_MOST_MORE_CANDIDATES = 50  # however many labels a row has
+_FEWEST_TO_CALIBRATE = 10  # true and wrong candidates each
+
+
+class Opinions(NamedTuple):
+    """What is said of the candidates of the held-out rows, entry by entry.
+
+    Attributes
+    ----------
+    indptr, labels : int arrays of shapes (n + 1,) and (m,)
+        The candidates of each row.
+    margin, log_forest, cosine : float32 arrays of shape (m,)
+        By the head, the forest and the centroids.
+    """
+
+    indptr: Int64
+    labels: Int32
+    margin: npt.NDArray[Any]
+    log_forest: Float32
+    cosine: Float32
+
+
+def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> RecipeSettings:
+    """Ask for more candidates where rows have several labels: the wrong ones among them are what the head needs."""
+    more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
+    return replace(
+        settings,
+        forest_candidates=settings.forest_candidates + more,
+        training_candidates=settings.training_candidates + more,
+    )
+
+
+def with_wide_search(settings: RecipeSettings) -> RecipeSettings:
+    """Return the settings with the wide search for centroids."""
+    n_candidates, longest_list = settings.wide_search
+    return replace(settings, centroid_candidates=n_candidates, longest_list=longest_list)
+
+
+def is_wide_better(settings: RecipeSettings, found: tuple[Any, ...], wide: tuple[Any, ...], Y: sp.csr_array) -> bool:
+    """Tell whether the wide search finds enough more of the held-out rows' labels.
+
+    Parameters
+    ----------
+    settings : RecipeSettings
+    found, wide : tuples of arrays
+        The candidates of the held-out rows by the usual and by the wide search: index pointers, labels, and the rest.
+    Y : csr_array of shape (n, c), sorted
+    """
+    hits, wide_hits = (is_true_label(own[0], own[1], Y).sum() for own in (found, wide))
+    return bool(wide_hits - hits > settings.wide_gain * Y.nnz)
+
+
+def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
+    """Return the numbers of the rows that are held out, of n, ascending."""
+    n_held_out = min(n // 10, settings.held_out) if settings.use_learned_blend else 0
+    if n_held_out == 0:
+        return np.zeros(0, np.int64)
+    return np.sort(np.random.default_rng(seed).permutation(n)[:n_held_out])
+
+
+def learned_blend(
+    said: Opinions, Y: sp.csr_array, counts: Float64, importance: Float64 | None, learns: bool
+) -> tuple[BlendWeights, Calibration]:
+    """Learn the blend on held-out rows, and the probabilities that its scores stand for.
+
+    Parameters
+    ----------
+    said : Opinions
+    Y : csr_array of shape (n, c), sorted
+        The labels of the rows.
+    counts : float64 array of shape (c,)
+        The weight of each label's examples among the other rows.
+    importance : float64 array of shape (c,) or None
+        See `learn_blend`.
+    learns : bool
+        Whether the blend is learned, or is `DEFAULT_BLEND`.
+    """
+    experts = (log_head(said.margin), said.log_forest, said.cosine, np.log1p(counts[said.labels]))
+    features = np.stack(experts, axis=1).astype(np.float64)
+    is_true = is_true_label(said.indptr, said.labels, Y)
+    blend = DEFAULT_BLEND
+    if learns:
+        of_entry = None if importance is None else importance[said.labels]
+        blend = learn_blend(said.indptr, features, is_true, np.diff(Y.indptr), of_entry)
+    return blend, _calibration(said.indptr, np.einsum("ij,j->i", features, np.array(blend)), is_true)
+
+
+def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
+    """Return how often candidates of held-out rows are true, by their scores; see `Calibration`."""
+    if min(is_true.sum(), (~is_true).sum()) < _FEWEST_TO_CALIBRATE:
+        return Calibration()
+    rows = sp.csr_array((scores, np.zeros(scores.size, np.int32), indptr), shape=(indptr.size - 1, 1))
+    features = np.stack([scores, log_softmax_by_row(rows)], axis=1)
+    centre, width = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-9)
+    curve = LogisticRegression(C=1e6, solver="newton-cholesky", max_iter=1000).fit((features - centre) / width, is_true)
+    slopes = curve.coef_[0] / width
+    if not slopes.sum() > 0:  # the better label of a row must not become the less probable one
+        return Calibration()
+    slope, row_slope = map(float, slopes)
+    return Calibration(slope, row_slope, float(curve.intercept_[0] - slopes @ centre))
+
+
+def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
+    """Return the entries of a CSR matrix at given columns of its rows, 0 where there is none."""
+    matrix.sort_indices()
+    c = np.int64(matrix.shape[1])
+    stored = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * c + matrix.indices
+    asked = np.repeat(np.arange(matrix.shape[0]), np.diff(indptr)) * c + columns
+    at = np.searchsorted(stored, asked)
+    found = np.append(stored, -1)[at] == asked
+    return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
+
+
+def rounded(values: Float32) -> Float32:
+    """Round to what the model directory stores, so that a saved model predicts the same to the bit."""
+    return values.astype(np.float16).astype(np.float32)
