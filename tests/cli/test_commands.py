@@ -329,6 +329,45 @@ def test_inspect(capsys: pytest.CaptureFixture[str], text_model: str) -> None:
     assert "near it are 'ship'" in capsys.readouterr().err
 
 
+def test_directories_of_data_are_like_files(
+    capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path, text_model: str, matrix_model: str
+) -> None:
+    for name in ("train.tsv", "test.tsv", "test.txt", "X_tst.npz"):
+        output(capsys, "convert", corpus / name, tmp_path / f"{name}.ds")
+    output(capsys, "convert", tmp_path / "test.tsv.ds", tmp_path / "back.tsv")
+    assert (tmp_path / "back.tsv").read_text() == (corpus / "test.tsv").read_text()
+    for model, name in ((text_model, "test.tsv"), (matrix_model, "test.txt"), (matrix_model, "X_tst.npz")):
+        for command in ("predict", "evaluate"):
+            expected = output(capsys, command, model, corpus / name)
+            assert output(capsys, command, model, tmp_path / f"{name}.ds") == expected
+    flags = ("--n-bits", "8", "--n-jobs", "1", "--preset", "fast", "--out", tmp_path / "model", "--test")
+    data = (corpus / "train.tsv", tmp_path / "train.tsv.ds")
+    reports = [as_json(capsys, "train", path, *flags, tmp_path / "test.tsv.ds") for path in data]
+    assert reports[0]["test"] == reports[1]["test"]
+    output(capsys, "predict", text_model, tmp_path / "test.txt.ds", code=3)
+    output(capsys, "predict", matrix_model, tmp_path / "test.tsv.ds", code=3)
+    output(capsys, "train", corpus / "train.tsv", "--out", tmp_path / "test.tsv.ds", code=2)  # no model is there
+
+
+def test_inspect_a_directory_of_data(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
+    target = tmp_path / "t.ds"
+    output(capsys, "convert", corpus / "test.tsv", target)
+    shown = output(capsys, "inspect", target, "--verify")
+    assert "40 with texts" in shown
+    assert "all files as written" in shown
+    report = as_json(capsys, "inspect", target)
+    assert (report["rows"], report["labels"], report["features"]) == (40, 6, None)
+    assert report["labels_per_row"]["most"] == 3
+    output(capsys, "inspect", target, "--label", "sea", code=2)
+    output(capsys, "convert", corpus / "test.tsv", target, "--features", "--n-bits", "8")
+    assert as_json(capsys, "inspect", target)["features"] == 256
+    output(capsys, "convert", corpus / "test.tsv", tmp_path / "t.ds.gz", code=2)
+    (target / "texts_text.npy").write_bytes(b"cut")
+    output(capsys, "inspect", target, code=3)
+    (tmp_path / "folder.ds").mkdir()
+    output(capsys, "convert", corpus / "test.tsv", tmp_path / "folder.ds", code=5)
+
+
 def test_convert(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
     output(capsys, "convert", corpus / "test.tsv", tmp_path / "t.jsonl.gz")
     output(capsys, "convert", tmp_path / "t.jsonl.gz", tmp_path / "t.tsv")

@@ -87,7 +87,7 @@ def test_any_value_survives_toml(
         ("[features]\nn_bit = 3", "unknown key 'features.n_bit'; the nearest is 'features.n_bits'"),
         ('[filter]\nkind = "tree"\nmax_dept = 3', "unknown key 'filter.max_dept'; the nearest is 'filter.max_depth'"),
         ("[filter]\nmax_depth = 3", "say which filter it is for"),
-        ('preset = "best"', "preset must be one of default, fast, paper, got 'best'"),
+        ('preset = "best"', "preset must be one of default, accurate, fast, paper, got 'best'"),
         ('n_jobs = "two"', "n_jobs must be"),
         ("n_jobs = true", "n_jobs must be"),
         ("[features]\nwords = [1, 2, 3]", "words must be two whole numbers"),

@@ -21,7 +21,10 @@ exit codes:
   130  interrupted by Ctrl-C; 143 terminated. Nothing half-written stays
 """
 
-FORMATS = "TSV (text TAB labels), JSON lines, sparse text (XC repository, svmlight) or scipy .npz, compressed or not"
+FORMATS = (
+    "TSV (text TAB labels), JSON lines, sparse text (XC repository, svmlight) or scipy .npz, compressed or not; "
+    "or a .ds directory"
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -70,6 +73,22 @@ def _train(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
     _training_flags(parser)
     parser.add_argument("--dump-config", action="store_true", help="print all settings as TOML, and stop")
+    group = parser.add_argument_group("long trainings, and data larger than memory")
+    group.add_argument(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="keep there what is done; the same command goes on from it after a stop of any kind. Removed at the end",
+    )
+    group.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        help="memory of its own that training may take, as 4G; if that is too little, large arrays lie in files",
+    )
+    group.add_argument(
+        "--scratch",
+        metavar="FOLDER",
+        help="where large arrays lie in files; without --memory-limit they always do (the folder for temporary files)",
+    )
 
 
 def _predict(commands: Any) -> None:
@@ -134,10 +153,13 @@ def _tune(commands: Any) -> None:
 
 
 def _inspect(commands: Any) -> None:
-    parser = _command(commands, "inspect", "labelprism.cli.inspection", "tell what is in a model")
-    _file(parser, "model", "the folder of a model")
+    parser = _command(
+        commands, "inspect", "labelprism.cli.inspection", "tell what is in a model, or in a .ds directory"
+    )
+    _file(parser, "model", "the folder of a model or of a data set")
     parser.add_argument("--label", help="one label: its examples and its strongest features")
     parser.add_argument("--top", type=_at_least_one, default=15, help="how many features of a label to show (15)")
+    parser.add_argument("--verify", action="store_true", help="read all files, and compare them with their SHA-256")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -158,6 +180,12 @@ def _explore(commands: Any) -> None:
         "--measure", choices=("purity", "balance", "recall", "tail share"), default="purity",
         help="what colours of the pictures are (purity)",
     )  # fmt: skip
+    parser.add_argument(
+        "--node", type=_at_least_zero, help="with --png and --data: draw the projection of this node (all roots)"
+    )
+    parser.add_argument(
+        "--row", type=_at_least_one, default=1, help="with --png and --data: draw the ways of this row of the data (1)"
+    )
     parser.add_argument("--depth", type=_at_least_zero, default=3, help="how deep nodes of the table lie at most (3)")
     parser.add_argument("--top", type=_at_least_one, default=10, help="how many labels of each node to print (10)")
     parser.add_argument("--json", action="store_true", help="print the table as JSON lines")
@@ -169,7 +197,11 @@ def _explore(commands: Any) -> None:
 def _convert(commands: Any) -> None:
     parser = _command(commands, "convert", "labelprism.cli.convert", "write data in another format")
     _file(parser, "source", FORMATS)
-    _file(parser, "target", "a name in .tsv, .jsonl, .npz, .svm or .txt (XC), with .gz, .xz or .zst to compress")
+    _file(
+        parser,
+        "target",
+        "a name in .tsv, .jsonl, .npz, .svm or .txt (XC), with .gz, .xz or .zst to compress; or in .ds",
+    )
     parser.add_argument("--features", action="store_true", help="make features of texts, to write them as a matrix")
     _text_flags(parser)
     _data_flags(parser)

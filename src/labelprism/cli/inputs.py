@@ -24,6 +24,7 @@ _OPTIONS = {
     "jsonl": ("label_sep", "text_key", "labels_key"),
     "sparse text": ("zero_based",),
     "npz": (),
+    "directory": (),
 }
 
 
@@ -43,18 +44,24 @@ def read_dataset(path: str, options: Mapping[str, Any]) -> Dataset:
     options : dict
         From `reading_options`; those that are for other formats are left out, with a warning.
     """
-    format = _format(path)
-    for name in options:
-        if name not in _OPTIONS[format]:
-            logger.warning("--%s is not for %s, the format of %s", name.replace("_", "-"), format, path)
-    dataset = load(path, **{name: value for name, value in options.items() if name in _OPTIONS[format]})
+    dataset = load(path, **options_for(path, options))
     logger.info("%s: %s", path, repr(dataset).strip("<>"))
     return dataset
 
 
+def options_for(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the options that the format of a file has; a warning tells of others."""
+    format = _format(path)
+    for name in options:
+        if name not in _OPTIONS[format]:
+            logger.warning("--%s is not for %s, the format of %s", name.replace("_", "-"), format, path)
+    return {name: value for name, value in options.items() if name in _OPTIONS[format]}
+
+
 def is_text(path: str) -> bool:
-    """Tell whether a file has texts, not rows of numbers."""
-    return _format(path) in ("tsv", "jsonl")
+    """Tell whether the data has texts, not rows of numbers."""
+    format = _format(path)
+    return Dataset.open(path, verify=False).X is None if format == "directory" else format in ("tsv", "jsonl")
 
 
 def _format(path: str) -> str:

@@ -1,4 +1,4 @@
-"""`labelprism inspect`: what is in a model."""
+"""`labelprism inspect`: what is in a model, or in a directory of data."""
 
 from __future__ import annotations
 
@@ -6,24 +6,64 @@ import argparse
 import difflib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelprism.cli import models
 from labelprism.cli.settings import UsageError
 from labelprism.cli.tables import size, table
+from labelprism.data import Dataset
+from labelprism.data.directory import is_data_directory
 from labelprism.persistence import load_arrays
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print what a model holds, or what it knows of one label."""
+    """Print what a model or a data set holds, or what a model knows of one label."""
+    if is_data_directory(arguments.model):
+        _inspect_data(arguments)
+        return
+    if arguments.verify:
+        load_arrays(arguments.model, verify=True)
     model = models.load(arguments.model)
     report = overview(model, arguments.model) if arguments.label is None else of_label(model, arguments)
     if arguments.json:
         print(json.dumps(report, ensure_ascii=False, default=str))
     else:
         print(_shown(report) if arguments.label is None else _label_shown(report))
+
+
+def _inspect_data(arguments: argparse.Namespace) -> None:
+    if arguments.label is not None:
+        raise UsageError("--label is for models; this is a directory of data")
+    dataset = Dataset.open(arguments.model, verify=arguments.verify)
+    report = data_overview(dataset, arguments.model)
+    print(json.dumps(report, ensure_ascii=False) if arguments.json else _data_shown(report, arguments.verify))
+
+
+def data_overview(dataset: Dataset, path: str) -> dict[str, Any]:
+    """Return the shapes and sizes of an opened data set, and how many labels its rows have."""
+    X: Any = dataset.X
+    labels = np.diff(dataset.Y.indptr)
+    files = sorted(Path(path).glob("*.npy"), key=lambda file: -file.stat().st_size)
+    return {
+        "data": path,
+        "bytes": models.bytes_of(path),
+        "rows": dataset.n_rows,
+        "features": dataset.n_features,
+        "features_per_row": None if not sp.issparse(X) else X.nnz / max(dataset.n_rows, 1),
+        "texts": dataset.texts is not None,
+        "labels": dataset.n_labels,
+        "named": dataset.label_names is not None,
+        "labels_per_row": {
+            "mean": dataset.Y.nnz / max(dataset.n_rows, 1),
+            "most": int(labels.max(initial=0)),
+            "rows_without": int(np.count_nonzero(labels == 0)),
+        },
+        "files": {file.name: file.stat().st_size for file in files},
+    }
 
 
 def overview(model: Any, path: str) -> dict[str, Any]:
@@ -113,6 +153,22 @@ def _shown(report: Mapping[str, Any]) -> str:
         for name, entry in sorted(report["arrays"].items(), key=lambda item: -item[1]["bytes"])
     ]
     return f"{table(rows, 2)}\n\n{table(arrays, 2)}"
+
+
+def _data_shown(report: Mapping[str, Any], verified: bool) -> str:
+    per_row = report["labels_per_row"]
+    rows = [
+        ["data", f"{report['data']} ({size(report['bytes'])}{', all files as written' if verified else ''})"],
+        ["rows", f"{report['rows']:,}{' with texts' if report['texts'] else ''}"],
+    ]
+    if report["features"] is not None:
+        share = report["features_per_row"]
+        rows.append(["features", f"{report['features']:,}, {'dense' if share is None else f'{share:.2f} a row'}"])
+    rows.append(["labels", f"{report['labels']:,}{', with names' if report['named'] else ''}"])
+    none = f"{per_row['rows_without']:,} rows have none"
+    rows.append(["labels a row", f"{per_row['mean']:.2f}, at most {per_row['most']:,}; {none}"])
+    files = [["file", "size"], *([name, size(n_bytes)] for name, n_bytes in report["files"].items())]
+    return f"{table(rows, 2)}\n\n{table(files)}"
 
 
 def _label_shown(report: Mapping[str, Any]) -> str:

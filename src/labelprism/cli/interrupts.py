@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,8 @@ class Watcher:
         self._lock = threading.Lock()  # held to the end by who leaves: nobody can begin to write meanwhile
         self._active = False
         self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
+        if sys.platform != "win32":  # where the pipe may block, which nobody notices: it is read at once
+            os.set_blocking(self._write, False)
         signal.signal(signal.SIGTERM, _raise_terminated)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, name="labelprism-signals", daemon=True).start()

@@ -30,14 +30,14 @@ def predicted_labels(model: Any, rows: Any, k: int) -> Int32:
     Parameters
     ----------
     model : PrismClassifier
-    rows : list of n str, or matrix of shape (n, d)
+    rows : sequence of n str, or matrix of shape (n, d)
     k : int
 
     Returns
     -------
     int32 array of shape (n, k)
     """
-    n = len(rows) if isinstance(rows, list) else rows.shape[0]
+    n = len(rows) if isinstance(rows, Sequence) else rows.shape[0]
     found = np.full((n, k), -1, np.int32)
     with ProgressBar(n, "predicting", "rows") as bar:
         for begin in range(0, n, _ROWS_PER_BATCH):

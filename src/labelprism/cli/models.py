@@ -62,20 +62,22 @@ def build(settings: Mapping[str, Any]) -> PrismClassifier:
     return model
 
 
-def fit(model: PrismClassifier, dataset: Dataset) -> None:
+def fit(model: PrismClassifier, dataset: Dataset, checkpoint: str | None = None) -> None:
     """Train a model; Ctrl-C need not wait for it, and now and then a line says that it goes on.
 
     Parameters
     ----------
     model : PrismClassifier
     dataset : Dataset
+    checkpoint : str, optional
+        The folder where each stage is kept that is done.
     """
     logger.info("training on %s rows", f"{dataset.n_rows:,}")
     done = threading.Event()
     threading.Thread(target=_tell_until, args=(done,), daemon=True).start()
     try:
         with interrupts.at_once():
-            model.fit(dataset)
+            model.fit(dataset, checkpoint=checkpoint)
     finally:
         done.set()
 

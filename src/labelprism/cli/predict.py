@@ -80,8 +80,9 @@ def _batches(model: Any, path: StrPath, arguments: argparse.Namespace) -> Iterat
         texts = stream_texts(path, arguments.input_format, options.get("text_key", "text"))
         return iter(lambda: list(islice(texts, _ROWS_PER_BATCH)), [])
     width = int(model.n_features_in_)
-    format = detect_format(path) if Path(path).is_file() else "sparse text"  # a pipe cannot be looked at twice
-    if format == "npz":
+    can_be_read_twice = Path(path).is_file() or Path(path).is_dir()  # a pipe cannot
+    format = detect_format(path) if can_be_read_twice else "sparse text"
+    if format in ("npz", "directory"):
         return stream_matrix(path, width, _ROWS_PER_BATCH)
     if format == "sparse text":
         return stream_sparse_text(path, width, _ROWS_PER_BATCH, options.get("zero_based"))

@@ -31,7 +31,7 @@ class Setting(NamedTuple):
 
 
 ESTIMATOR = (
-    Setting("preset", "choice", "which recipe to train", ("default", "fast", "paper")),
+    Setting("preset", "choice", "which recipe to train", ("default", "accurate", "fast", "paper")),
     Setting("objective", "choice", "rank for precision, or in favour of rare labels", ("precision", "propensity")),
     Setting("normalize", "truth", "make rows unit first"),
     Setting("filter_features", "columns", "the features that F sees, as 0:300; for a filter and a head of your own"),

@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from labelprism._scratch import scratch_files
+from labelprism._stages import Checkpoint
 from labelprism.cli import inputs, measure, models
 from labelprism.cli import settings as all_settings
+from labelprism.cli.room import ALL_MEMORY, Room, scratch_folder
 from labelprism.cli.settings import UsageError
 from labelprism.cli.tables import size, table
 from labelprism.data import Dataset
+from labelprism.data.directory import is_data_directory
 
 logger = logging.getLogger("labelprism")
 
@@ -32,7 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.data is None or arguments.out is None:
         raise UsageError("train needs the data and --out MODEL; labelprism train --help says more")
     check_target(arguments.out)
-    report = train(settings, arguments.data, arguments.out, arguments.test)
+    room = Room(arguments.memory_limit, arguments.scratch, arguments.checkpoint)
+    report = train(settings, arguments.data, arguments.out, arguments.test, room)
     print(json.dumps(report, ensure_ascii=False) if arguments.json else summary(report))
 
 
@@ -49,14 +54,16 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 def check_target(path: str) -> None:
     """Refuse a target that cannot take the model, before hours are spent on it."""
     target = Path(path)
-    if target.exists() and not (target / "meta.json").is_file():
+    if target.exists() and (not (target / "meta.json").is_file() or is_data_directory(target)):
         raise UsageError(f"--out {path}: something is there that is no model; choose another path or remove it")
     parent = next(folder for folder in target.resolve().parents if folder.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise PermissionError(13, "the model cannot be written into this folder", str(parent))
 
 
-def train(settings: Mapping[str, Any], data: str, out: str, test: str | None) -> dict[str, Any]:
+def train(
+    settings: Mapping[str, Any], data: str, out: str, test: str | None, room: Room = ALL_MEMORY
+) -> dict[str, Any]:
     """Learn from a file, write the model, and return a report of it, fit for JSON."""
     seconds: dict[str, float] = {}
     options = inputs.reading_options(settings)
@@ -65,13 +72,16 @@ def train(settings: Mapping[str, Any], data: str, out: str, test: str | None) ->
     start = perf_counter()
     dataset = inputs.read_dataset(data, options)
     seconds["read"] = perf_counter() - start
-    seen, held_out = split(dataset, effective.get("validation"), options, effective.get("random_state"))
-    start = perf_counter()
-    models.fit(model, seen)
-    seconds["train"] = perf_counter() - start
-    start = perf_counter()
-    model.save(out)
-    seconds["save"] = perf_counter() - start
+    with scratch_files(scratch_folder(room, dataset, model, data)):
+        seen, held_out = split(dataset, effective.get("validation"), options, effective.get("random_state"))
+        start = perf_counter()
+        models.fit(model, seen, room.checkpoint)
+        seconds["train"] = perf_counter() - start
+        start = perf_counter()
+        model.save(out)
+        seconds["save"] = perf_counter() - start
+    if room.checkpoint is not None:  # what it was for is done
+        Checkpoint(room.checkpoint).remove()
     report: dict[str, Any] = {
         "model": out,
         "rows": seen.n_rows,

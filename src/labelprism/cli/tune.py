@@ -30,10 +30,10 @@ TEXT_SPACE: dict[str, tuple[Any, ...]] = {
     "features__words": ((1, 1), (1, 2)),
     "features__characters": (None, (3, 3), (4, 5)),
     "features__n_bits": (18, 20),
-    "preset": ("default", "fast"),
+    "preset": ("default", "accurate", "fast"),
 }
 MATRIX_SPACE: dict[str, tuple[Any, ...]] = {
-    "preset": ("default", "fast", "paper"),
+    "preset": ("default", "accurate", "fast", "paper"),
     "normalize": (True, False),
 }
 
