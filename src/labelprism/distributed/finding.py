@@ -1,0 +1,101 @@
+"""What finds candidates on a cluster: forest and centroids, with the search that suits the held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelprism._arrays import Int64, csr_parts
+from labelprism.distributed.chunks import Chunk
+from labelprism.distributed.label_shards import Centroids, Lists, stacked
+from labelprism.filters import SpectralForest
+from labelprism.heads.blend import BlendWeights
+from labelprism.recipe_model import (
+    Arrays,
+    Calibration,
+    DefaultRecipe,
+    LabelFacts,
+    recipe_arrays,
+    recipe_meta,
+)
+from labelprism.recipe_settings import RecipeSettings
+from labelprism.recipe_stages import is_wide_better, with_wide_search
+
+
+class Found(NamedTuple):
+    """What finds candidates, and what it found for the held-out rows.
+
+    Attributes
+    ----------
+    finder : DefaultRecipe
+        Without a head, for rows that are unit already.
+    held : tuple of arrays or None
+        Candidates of the held-out rows as CSR of log p_F, and their cosines.
+    settings : RecipeSettings
+        With the search that was chosen.
+    """
+
+    finder: DefaultRecipe
+    held: Any
+    settings: RecipeSettings
+
+
+def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, settings: RecipeSettings) -> Found:
+    """Return what finds candidates: by the usual search, or a wider one where that finds more; see `fit_default`.
+
+    Parameters
+    ----------
+    tables : dict of str to array
+        As from `forest_tables`.
+    centres : list of Centroids
+        By ranges of labels.
+    held : Chunk or None
+        The held-out rows.
+    settings : RecipeSettings
+    """
+    centre = stacked([own.centre for own in centres])
+    found = _found(tables, centre, held, settings)
+    if held is None or not settings.centroid_candidates or settings.wide_gain >= 1:
+        return found
+    wide = _found(tables, centre, held, with_wide_search(settings))
+    return wide if is_wide_better(settings, found.held, wide.held, held.Y) else found
+
+
+def _found(tables: Arrays, centre: sp.csr_array, held: Chunk | None, settings: RecipeSettings) -> Found:
+    zeros = np.zeros(centre.shape[0])
+    nothing = sp.csr_array(centre.shape, dtype=np.float32)
+    facts = LabelFacts(zeros.astype(np.float32), zeros, zeros)
+    arrays = recipe_arrays(tables, nothing, centre, facts, settings.longest_list)
+    plain = replace(settings, forest_candidates=settings.training_candidates, unit_rows=False)
+    forest = SpectralForest(**settings.forest)
+    finder = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, BlendWeights(0, 1, 1, 0), Calibration(), plain))
+    said = None
+    if held is not None:
+        said = finder._predictor.find(*csr_parts(held.X), forest.smallest, 1.0)[:4]
+    return Found(finder, said, settings)
+
+
+def search_of(found: Found) -> tuple[RecipeSettings, Int64 | None]:
+    """Return the settings with the search that was chosen, and how often it offers each label to held-out rows."""
+    counts = None if found.held is None else np.bincount(found.held[1], minlength=found.finder.n_labels_)
+    return found.settings, counts
+
+
+def found_candidates(chunk: Chunk, found: Found) -> Lists:
+    """Return the candidates of a chunk's rows that the head learns from."""
+    matrix = found.finder.training_candidates(chunk.X)
+    parts = csr_parts(matrix)
+    return Lists(parts.indptr, parts.indices)
+
+
+def held_candidates(found: Found) -> Lists:
+    """Return the candidates of the held-out rows."""
+    return Lists(found.held[0], found.held[1])
+
+
+def held_of(found: Found, held: Chunk | None) -> Any:
+    """Return what forest and centroids say of the held-out rows, and their labels; None where there are none."""
+    return None if held is None else (found.held, held.Y)

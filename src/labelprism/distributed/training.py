@@ -1,0 +1,311 @@
+"""The default recipe on a cluster: its stages as tasks on chunks of rows, subtrees and ranges of labels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import dask
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from labelprism._arrays import Float32
+from labelprism._stages import Checkpoint, NoStages, Stages
+from labelprism.distributed.chunks import Chunk, Chunks, LabelCounts, split_chunks
+from labelprism.distributed.cluster import Cluster, Group
+from labelprism.distributed.finding import (
+    chosen_finder,
+    found_candidates,
+    held_candidates,
+    held_of,
+    search_of,
+)
+from labelprism.distributed.kept import (
+    chunk_digest,
+    data_digests,
+    forest_arrays,
+    kept_forest,
+    kept_shard,
+    shard_arrays,
+)
+from labelprism.distributed.label_shards import (
+    Centroids,
+    LabelRange,
+    Shard,
+    balanced_ranges,
+    done,
+    examples_of,
+    expected_examples,
+    fitted_shard,
+    group_examples,
+    group_sums,
+    range_centroids,
+    range_count,
+    stacked,
+)
+from labelprism.distributed.spread_growth import SpreadLimits
+from labelprism.distributed.spread_tasks import total_of
+from labelprism.distributed.subtrees import grown_forest
+from labelprism.filters import SpectralForest
+from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
+from labelprism.heads.one_vs_rest import OneVsRestHead
+from labelprism.metrics.ranking import inverse_propensity_of_counts
+from labelprism.recipe_model import (
+    Arrays,
+    Calibration,
+    DefaultRecipe,
+    LabelFacts,
+    forest_tables,
+    recipe_arrays,
+    recipe_meta,
+)
+from labelprism.recipe_settings import RecipeSettings
+from labelprism.recipe_stages import Opinions, held_out_rows, learned_blend, values_at, with_more_candidates
+
+Float64 = npt.NDArray[np.float64]
+
+_SHARE_OF_MEMORY = 0.2  # of a worker, for the rows of a range of labels; they are copied once
+
+
+class DistributedTraining:
+    """The stages of training.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    settings : RecipeSettings
+    objective : {"precision", "propensity"}
+    n_jobs : int or None
+        Threads of a task that has a worker for itself.
+    seed : int
+    limits : SpreadLimits
+    checkpoint : Checkpoint or None
+        Where the forest and the classifiers are kept, and taken from if they are there.
+    """
+
+    def __init__(
+        self, cluster: Cluster, settings: RecipeSettings, objective: str, n_jobs: int | None, seed: int,
+        limits: SpreadLimits, checkpoint: Checkpoint | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster, self.settings, self.objective = cluster, settings, objective
+        self.n_jobs, self.seed, self.limits, self.checkpoint = n_jobs, seed, limits, checkpoint
+        self.stages: Stages = NoStages() if checkpoint is None else checkpoint
+        self.seconds: dict[str, float] = {}
+        self._since = perf_counter()
+
+    def run(self, chunks: Chunks, validation: Chunk | None) -> tuple[DefaultRecipe, Float64]:
+        """Train, and return the model and the weight of each label's examples.
+
+        Parameters
+        ----------
+        chunks : Chunks
+        validation : Chunk or None
+            Rows to learn the blend on instead of held-out rows.
+        """
+        cluster = self.cluster
+        self._begin_checkpoint(chunks, validation)
+        n_rows = int(chunks.first_rows[-1])
+        self.settings = with_more_candidates(self.settings, float(chunks.counts.plain.sum()) / n_rows)
+        joins = validation is None
+        seen, held = split_chunks(cluster, chunks, held_out_rows(n_rows if joins else 0, self.settings, self.seed))
+        n_held = n_rows - int(seen.first_rows[-1])
+        if validation is not None:
+            held = self._shipped("split", "validation", validation)
+            n_held = validation.X.shape[0]
+        self._note("split")
+        groups = cluster.groups(seen.futures)
+        sums = self._label_sums(seen, groups)
+        forest, parts = self._forest(seen)
+        tables = cluster.submit("subtree-growth", "tables", forest_tables, forest, first=True)
+        centres = self._centroids(sums, None)  # by workers that have nothing left to grow
+        last_centres = self._centroids(sums, held) if joins and n_held else centres
+        search = (tables, centres, held, self.settings)
+        found = cluster.submit("candidates", "finder", chosen_finder, *search, first=True)
+        finds = [(chunk, found) for chunk in seen.futures]
+        candidates = cluster.submit_all("candidates", "find", found_candidates, finds)
+        cluster.watch(parts, "growing subtrees")
+        self._note("forest")
+        chosen = cluster.submit("candidates", "search", search_of, found, first=True)
+        self.settings, offered = cluster.fetch("candidates", chosen)
+        self._note("centroids")
+        shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered)
+        cluster.watch(candidates, "finding candidates")
+        self._note("candidates")
+        # What is ready comes to this process while classifiers are trained.
+        of_forest: Arrays = cluster.fetch("subtree-growth", tables)
+        said = cluster.fetch("head", cluster.submit("head", "said", held_of, found, held, first=True))
+        cluster.watch([shard for _, shard in shards], "training classifiers", "shards")
+        self._note("head")
+        trained: list[Shard] = cluster.fetch("head", [shard for _, shard in shards])
+        all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
+        blend, calibration = self._blend(said, n_held, trained, seen.counts, all_counts)
+        self._note("blend")
+        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, blend, calibration)
+        self._note("layout")
+        model.stage_seconds_ = self.seconds
+        return model, chunks.counts.weighted
+
+    def _begin_checkpoint(self, chunks: Chunks, validation: Chunk | None) -> None:
+        """Make sure that the checkpoint, if there is one, is of this training."""
+        if self.checkpoint is None:
+            return
+        sums = [self.cluster.submit("chunks", "digest", chunk_digest, chunk) for chunk in chunks.futures]
+        parameters = {
+            **asdict(self.settings), **asdict(self.limits), "objective": self.objective, "random_state": self.seed
+        }  # fmt: skip
+        self.checkpoint.begin(parameters, data_digests(self.cluster.fetch("chunks", sums), validation))
+
+    def _shipped(self, phase: str, step: str, value: Any) -> Any:
+        """Return the future of a value that is here: it is part of the task, so that whoever runs it anew has it."""
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.cluster.submit(phase, step, as_is, value)
+
+    def _note(self, stage: str) -> None:
+        now = perf_counter()
+        self.seconds[stage], self._since = now - self._since, now
+
+    def _forest(self, seen: Chunks) -> tuple[Any, list[Any]]:
+        """Return the futures of the forest, and of the parts that it is made of."""
+        kept = self.stages.load("forest")
+        if kept is not None:
+            return self._shipped("subtree-growth", "kept", kept_forest(kept)), []
+        forest = SpectralForest(**self.settings.forest, random_state=self.seed)
+        forest._check_parameters()
+        mean_weight = seen.counts.row_weight / max(int(seen.first_rows[-1]), 1)
+        grown, parts = grown_forest(self.cluster, seen, forest, mean_weight, self.limits)
+        if self.stages.is_kept:
+            self.stages.save("forest", forest_arrays(self.cluster.fetch("subtree-growth", grown)))
+        return grown, parts
+
+    def _label_sums(self, seen: Chunks, groups: list[Group]) -> list[tuple[Any, LabelRange]]:
+        """Return the futures of the sums of each label's rows, by ranges of labels. They need no forest."""
+        cluster, n_chunks = self.cluster, len(seen.futures)
+        found = []
+        for labels in balanced_ranges(seen.counts.plain, len(cluster.workers())):
+            parts = [
+                cluster.submit(
+                    *("centroids", "sums", group_sums, [seen.futures[k] for k in numbers], numbers, n_chunks, labels),
+                    last=True, home=home,
+                )
+                for home, numbers in groups
+            ]  # fmt: skip
+            found.append((cluster.submit("centroids", "sum", total_of, parts, n_chunks, last=True), labels))
+        return found
+
+    def _centroids(self, sums: list[tuple[Any, LabelRange]], more: Any) -> list[Any]:
+        """Return the futures of the centroids of each range of labels, with further rows if there are any."""
+        n_features = self.settings.centroid_features
+        return [
+            self.cluster.submit("centroids", "cut", range_centroids, own, more, labels, n_features, last=True)
+            for own, labels in sums
+        ]
+
+    def _head(
+        self, seen: Chunks, groups: list[Group], candidates: list[Any], held: Any, n_held: int, joins: bool,
+        found: Any, offered: npt.NDArray[Any] | None,
+    ) -> list[tuple[LabelRange, Any]]:  # fmt: skip
+        """Return the ranges of labels, and the futures of their classifiers."""
+        cluster = self.cluster
+        head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs)
+        head._check_parameters()
+        if not self.settings.use_head:
+            return [((0, seen.shape[1]), cluster.submit("head", "none", no_head, seen.shape, n_held))]
+        ranges, workers = self._ranges(seen, n_held, offered)
+        of_held = None if held is None else cluster.submit("head", "held-out", held_candidates, found)
+        pairs = [([seen.futures[k] for k in own], [candidates[k] for k in own]) for _, own in groups]
+        shards: list[Any] = []
+        for number, labels in enumerate(ranges):
+            kept = self.stages.load(f"head_{labels[0]}")
+            if kept is not None:
+                shards.append(self._shipped("head", "kept", kept_shard(kept)))
+                continue
+            before = number - len(workers)
+            after = None if before < 0 else cluster.submit("head", "done", done, shards[before])
+            pieces = [
+                cluster.submit("head", "rows", group_examples, *pair, labels, after, home=home)
+                for (home, _), pair in zip(groups, pairs, strict=True)
+            ]
+            more = None if held is None else cluster.submit("head", "held-rows", examples_of, held, of_held, labels)
+            arguments = (pieces, [own for _, own in groups], more, n_held, joins, labels, head, self.seed)
+            home = workers[number % len(workers)]
+            shards.append(cluster.submit("head", "train", fitted_shard, *arguments, home=home))
+        if self.stages.is_kept:
+            self._keep(ranges, shards)
+        return list(zip(ranges, shards, strict=True))
+
+    def _keep(self, ranges: list[LabelRange], shards: list[Any]) -> None:
+        """Save classifiers as they are done; those that were kept already stay."""
+        for (first, _), shard in zip(ranges, shards, strict=True):
+            if self.stages.load(f"head_{first}") is None:
+                self.stages.save(f"head_{first}", shard_arrays(self.cluster.fetch("head", shard)))
+
+    def _ranges(
+        self, seen: Chunks, n_held: int, offered: npt.NDArray[Any] | None
+    ) -> tuple[list[LabelRange], list[str]]:
+        """Return the ranges of labels of the head, and the workers that train them in turn.
+
+        What is trained does not depend on it. So the candidates of held-out rows say enough of those of all rows, which
+        are still being looked for.
+        """
+        memory = self.cluster.workers()
+        kept = self.stages.load("head")
+        if kept is not None:  # ranges that were begun go on, however many workers there are now
+            return list(pairwise(kept["ends"].tolist())), list(memory)
+        n_rows, n_entries = int(seen.first_rows[-1]), sum(facts.n_entries for facts in seen.facts)
+        per_row = self.settings.training_candidates + self.settings.centroid_candidates
+        work = expected_examples(seen.counts.plain, offered, n_held, n_rows, per_row)
+        limit = _SHARE_OF_MEMORY * min(memory.values())
+        n_ranges = range_count(len(memory), 8 * n_entries, float(work.sum()) / max(n_rows, 1), limit)
+        ranges = balanced_ranges(work, n_ranges)
+        self.stages.save("head", {"ends": np.array([0, *(end for _, end in ranges)])})
+        return ranges, list(memory)
+
+    def _blend(
+        self, of_held: Any, n_held: int, shards: list[Shard], seen: LabelCounts, counts: LabelCounts
+    ) -> tuple[BlendWeights, Calibration]:
+        if not n_held:
+            return DEFAULT_BLEND, Calibration()
+        (indptr, at, log_forest, cosine), Y = of_held
+        importance = None
+        if self.objective == "propensity":
+            importance = inverse_propensity_of_counts(counts.plain, round(seen.row_weight) + n_held)
+        margins = sp.csr_array(sp.hstack([shard.margins for shard in shards], format="csr"))
+        opinions = Opinions(indptr, at, values_at(margins, indptr, at), log_forest, cosine)
+        return learned_blend(opinions, Y, seen.weighted, importance, self.settings.use_learned_blend)
+
+    def _model(
+        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, blend: BlendWeights,
+        calibration: Calibration,
+    ) -> DefaultRecipe:  # fmt: skip
+        ends: list[Centroids] = self.cluster.fetch("centroids", centres)
+        centre, norms = stacked([own.centre for own in ends]), np.concatenate([own.norms for own in ends])
+        bias: Float32 = np.concatenate([shard.bias for shard in shards])
+        weights = stacked([shard.weights for shard in shards])
+        arrays = recipe_arrays(tables, weights, centre, LabelFacts(bias, counts, norms), self.settings.longest_list)
+        grown = SpectralForest(**self.settings.forest)
+        return DefaultRecipe(arrays, recipe_meta(centre.shape, grown, blend, calibration, self.settings))
+
+
+def _with_validation(counts: LabelCounts, validation: Chunk | None) -> LabelCounts:
+    """Return counts of the labels with those of validation rows, which the propensities of labels count too."""
+    assert validation is not None
+    more = np.bincount(validation.Y.indices, minlength=counts.plain.size)
+    return counts._replace(plain=counts.plain + more)
+
+
+# ---------------------------------------------------------------------------------------------------------------- tasks
+
+
+def as_is(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
+def no_head(shape: tuple[int, int], n_held: int) -> Shard:
+    """Return classifiers that say nothing."""
+    d, c = shape
+    nothing = sp.csr_array((c, d), dtype=np.float32)
+    return Shard(nothing, np.zeros(c, np.float32), sp.csr_array((n_held, c), dtype=np.float32))
