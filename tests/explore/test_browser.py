@@ -105,6 +105,34 @@ def test_a_click_on_a_node_tells_about_it_and_another_zooms(tab: Tab) -> None:
     assert tab.text("#panel h2") == "tree 1"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_selected_node_can_be_read_at_once(browser: Any, file: Path, scheme: str) -> None:
+    """Its colours change together: the row was white on white for as long as its ground took to turn."""
+    tab = Tab(browser, file.as_uri(), color_scheme=scheme)
+    colours = tab.page.evaluate(
+        """() => {
+          const rows = [...document.querySelectorAll('#outline .row')].slice(0, 2);
+          rows[1].click();
+          return rows.map((row) => [getComputedStyle(row), getComputedStyle(row.querySelector('.name'))])
+            .map(([row, name]) => [row.backgroundColor, name.color]);
+        }"""
+    )
+    accent, ink, on_accent = (
+        tab.page.evaluate(
+            """(name) => {
+              const probe = document.createElement('i');
+              probe.style.color = `var(--${name})`;
+              document.body.append(probe);
+              return getComputedStyle(probe).color;
+            }""",
+            name,
+        )
+        for name in ("accent", "ink", "on-accent")
+    )
+    assert colours == [["rgba(0, 0, 0, 0)", ink], [accent, on_accent]]
+    tab.close()
+
+
 def test_shapes_and_colours(tab: Tab) -> None:
     for shape, measure in product(("icicle", "treemap"), ("purity", "balance", "recall", "tail share")):
         tab.page.select_option("#shape", shape)

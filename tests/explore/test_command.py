@@ -37,7 +37,8 @@ def test_everything_at_once(folder: Path, capsys: pytest.CaptureFixture[str], tm
     shown = capsys.readouterr()
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "<title>Labels of texts</title>" in page.read_text(encoding="utf-8")
-    assert (tmp_path / "png" / "model.png").exists()
+    names = ["model", "node-0", "node-1", "node-2", "tree-1", "tree-2", "tree-3", "ways-1", "ways-2", "ways-3"]
+    assert sorted(path.stem for path in (tmp_path / "png").iterdir()) == names
     lines = shown.out.splitlines()
     assert lines[0].split() == ["tree", "way", "depth", "mass", "most", "frequent", "labels"]
     assert [line.split()[1] for line in lines[1:4]] == ["-", "L", "R"]
@@ -58,6 +59,12 @@ def test_rows_of_numbers(folder: Path, tmp_path: Path) -> None:
     assert "<title>Mine</title>" in page.read_text(encoding="utf-8")
 
 
+def test_pictures_of_a_node_and_a_row(folder: Path, tmp_path: Path) -> None:
+    asked = ("--png", tmp_path / "png", "--node", "1", "--row", "7", "-q")
+    assert run(folder / "rows", "--data", folder / "X_test.npz", *asked) == 0
+    assert {path.stem for path in (tmp_path / "png").iterdir()} == {"model", "node-1", "tree-1", "ways-1"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -68,6 +75,8 @@ def test_rows_of_numbers(folder: Path, tmp_path: Path) -> None:
         (("{0}/texts", "--table", "--examples", "-1"), 2, "at least 0"),
         (("{0}/texts", "--table", "--groups", "9"), 2, "two ascending numbers"),
         (("{0}/texts", "--out", "{0}/missing/tree.html"), 5, "does not exist"),
+        (("{0}/rows", "--data", "{0}/X_test.npz", "--png", "{0}/png", "--node", "9999"), 2, "--node: node must be"),
+        (("{0}/rows", "--data", "{0}/X_test.npz", "--png", "{0}/png", "--row", "9999"), 2, "the data has 150 rows"),
     ],
 )
 def test_mistakes_are_one_line(

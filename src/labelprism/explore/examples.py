@@ -119,7 +119,7 @@ def reached_leaves(model: PrismClassifier, examples: Examples) -> Reached:
     model : PrismClassifier
     examples : Examples
     """
-    filter, prepared, parts = filter_of(model), _for_filter(model), model._model()
+    filter, prepared, parts = filter_of(model), rows_for_filter(model), model._model()
     nodes = nodes_of(filter)
     tree_of_leaf = nodes.tree[nodes.leaf_nodes]
     n, n_leaves = examples.Y.shape[0], tree_of_leaf.size
@@ -149,8 +149,14 @@ def _found(candidates: sp.csr_array, Y: sp.csr_array) -> npt.NDArray[np.float64]
     return np.asarray(Y.multiply(offered).sum(axis=1), np.float64).ravel()
 
 
-def _for_filter(model: PrismClassifier) -> Callable[[Any], Any]:
-    """Return what makes rows as the filter sees them."""
+def rows_for_filter(model: PrismClassifier) -> Callable[[Any], Any]:
+    """Return what makes rows as the filter sees them.
+
+    Parameters
+    ----------
+    model : PrismClassifier
+        Fitted.
+    """
     parts = model._model()
     if isinstance(parts, RecipeModel):
         recipe = parts.recipe

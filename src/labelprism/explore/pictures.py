@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import textwrap
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labelprism.data.files import writing
+from labelprism.explore.drawing import figure_type, save_picture
 from labelprism.explore.figures import nodes_of_tree
 from labelprism.explore.summaries import candidates_of_leaves, coverage_of_labels, levels_of
 from labelprism.explore.views import MEASURES, TreeView
-
-logger = logging.getLogger("labelprism")
 
 _LEVELS = 6
 _WIDTH, _HEIGHT = 15.0, 9.0  # inches
@@ -38,7 +34,7 @@ def tree_picture(view: TreeView, tree: int = 0, measure: str = "purity") -> Any:
     -------
     matplotlib.figure.Figure
     """
-    figure_type = _matplotlib()
+    make_figure = figure_type()
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -50,7 +46,7 @@ def tree_picture(view: TreeView, tree: int = 0, measure: str = "purity") -> Any:
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     colours = ScalarMappable(Normalize(low, high if high > low else low + 1e-3), colormaps["viridis"])
     n_columns = int(view.nodes.depth[kept].max()) + 1
-    figure = figure_type(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+    figure = make_figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     axes = figure.subplots()
     bottom, total = _bottoms(view, kept), max(float(view.mass[tree]), 1e-300)
     for node in kept.tolist():
@@ -81,7 +77,7 @@ def model_picture(view: TreeView) -> Any:
     -------
     matplotlib.figure.Figure
     """
-    figure = _matplotlib()(figsize=(12, 8), layout="constrained")
+    figure = figure_type()(figsize=(12, 8), layout="constrained")
     recall, splits, candidates, coverage = figure.subplots(2, 2).ravel()
     for tree, levels in enumerate(levels_of(view)):
         style = {
@@ -123,18 +119,12 @@ def save_pictures(view: TreeView, folder: str | Path, measure: str = "purity") -
         What colours of the trees are.
     """
     folder = Path(folder)
-    _matplotlib()
+    figure_type()
     folder.mkdir(exist_ok=True)
     pictures = {f"tree-{tree + 1}.png": tree_picture(view, tree, measure) for tree in range(view.nodes.n_trees)}
     pictures["model.png"] = model_picture(view)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.filterwarnings("always", "Glyph .* missing from font")
-        for name, figure in pictures.items():
-            with writing(folder / name) as stream:
-                figure.savefig(stream, format="png", dpi=120)
-    missing = [str(one.message) for one in told if "missing from font" in str(one.message)]
-    if missing:  # one for each character, of which there may be thousands
-        logger.warning("the font of matplotlib lacks characters of some names: %s", missing[0])
+    for name, figure in pictures.items():
+        save_picture(figure, folder / name)
     return [folder / name for name in pictures]
 
 
@@ -180,11 +170,3 @@ def _bars(axes: Any, titles: list[str], counts: Any, number: int, n: int, label:
 def _luminance(colour: Any) -> float:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
     return float(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
-
-
-def _matplotlib() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'labelprism[explore]'") from error
-    return Figure

@@ -86,9 +86,10 @@ function explainer() {
   if (typeof window.labelprismExplain === "function") return window.labelprismExplain;
   if (!D.explain_url) return null;
   return async (text) => {
-    const answer = await fetch(D.explain_url, {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text }),
-    });
+    const headers = { "Content-Type": "application/json" };
+    const token = sessionStorage.getItem("token"); // where the page of labelprism serve has left it
+    if (token) headers.Authorization = `Bearer ${token}`;
+    const answer = await fetch(D.explain_url, { method: "POST", headers, body: JSON.stringify({ text }) });
     if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
     return answer.json();
   };
