@@ -1,10 +1,11 @@
 """What HTTP costs: a server under load on this machine, beside an endpoint that does nothing and the bare kernel.
 
-    python benchmarks/serve.py model/ --minutes 5
+    python benchmarks/serve.py model/ --minutes 5 [--client wrk]
 
 Slices of two seconds alternate between what is compared, so that other work on the machine meets both alike. The
-client is a few hundred lines of bytes made beforehand over plain asyncio protocols; texts are those of the Tate test
-set, so a model of texts is needed (`labelprism demo --write-data`, `labelprism train`); without one, one is trained.
+client is a few hundred lines of bytes made beforehand over plain asyncio protocols, or wrk; texts are those of the
+Tate test set, so a model of texts is needed (`labelprism demo --write-data`, `labelprism train`); without one, one is
+trained.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from wrk_client import WrkClient
 
 from labelprism import PrismClassifier
 from labelprism.data import load_tate
@@ -172,6 +174,12 @@ def own_bytes(pid: int) -> int:
     return int(re.search(r"Anonymous:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())[1]) * 1024  # type: ignore[index]
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used, its own and the system's for it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def bare_kernel(model: ServedModel, texts: list[str], seconds: float) -> float:
     """Return the texts a second of features and kernel in a loop, without any HTTP."""
     batches = cycle([texts[begin : begin + _MANY] for begin in range(0, len(texts) - _MANY, _MANY)])
@@ -186,30 +194,39 @@ def quantile(values: list[float], share: float) -> float:
     return float(np.quantile(values, share)) * 1000
 
 
-async def single_texts(port: int, pid: int, texts: list[str], seconds: float, n_connections: int) -> list[str]:
-    """Ask for single texts, and for nothing, in turns; watch the memory meanwhile."""
-    client = Client(port, n_connections)
+async def single_texts(client: Any, pid: int, texts: list[str], seconds: float, n_connections: int) -> list[str]:
+    """Ask for single texts, and for nothing, in turns; watch the memory meanwhile.
+
+    `/v2/health/live` does nothing, and takes the same way through the server as predictions do.
+    """
     asked = [request_bytes("POST", "/v1/models/model/predict", {"text": text}) for text in texts]
     nothing = [request_bytes("GET", "/v2/health/live")]
     await client.load(asked, _SLICE)
     ratios, rates, latencies, failures, memory = [], [], [], 0, [own_bytes(pid)]
+    costs, n_answered = [], 0
     first = resident_bytes(pid)
     for _ in range(max(1, round(seconds / (2 * _SLICE)))):
+        begin = processor_seconds(pid)
         idle, _ = await client.load(nothing, _SLICE)
+        between = processor_seconds(pid)
         busy, times = await client.load(asked, _SLICE)
+        costs.append(((processor_seconds(pid) - between) / busy[200], (between - begin) / idle[200]))
         ratios.append(busy[200] / idle[200])
         rates.append(busy[200] / _SLICE)
         failures += busy.total() - busy[200]
+        n_answered += busy[200]
         latencies += times
         memory.append(own_bytes(pid))
     middle, late = quantile(latencies, 0.5), quantile(latencies, 0.99)
     growth = resident_bytes(pid) / first - 1
     spread = max(memory[1:]) / min(memory[1:]) - 1
+    of_text, of_nothing = (1e6 * statistics.median(part) for part in zip(*costs, strict=True))
     return [
         f"| single texts, {n_connections} connections | {statistics.median(rates):,.0f} requests/s |",
         f"| of an endpoint that does nothing | {statistics.median(ratios):.0%} (quartiles {_quartiles(ratios)}) |",
+        f"| processor time of a request, and of one for nothing | {of_text:.0f} us, {of_nothing:.0f} us |",
         f"| p50, p99, p99 / p50 | {middle:.2f} ms, {late:.2f} ms, {late / middle:.1f} |",
-        f"| requests that failed | {failures} of {len(latencies) + failures:,} |",
+        f"| requests that failed | {failures} of {n_answered + failures:,} |",
         f"| resident memory, end against start | {growth:+.2%} of {first / 2**20:.0f} MB |",
         f"| own pages, most against least | {spread:.2%} |",
     ]
@@ -289,14 +306,14 @@ def _and(numbers: Iterable[int]) -> str:
     return " and ".join(map(str, numbers))
 
 
-async def run(model_path: str, minutes: float, n_connections: int) -> list[str]:
+async def run(model_path: str, minutes: float, n_connections: int, client: type[Any]) -> list[str]:
     model = ServedModel("model", model_path, 1)
     _, test = load_tate()
     assert test.texts is not None
     texts = test.texts[:2048]
     lines = ["| what | measured |", "|---|---|"]
     with server(model_path) as (pid, port):
-        lines += await single_texts(port, pid, texts, 60 * minutes, n_connections)
+        lines += await single_texts(client(port, n_connections), pid, texts, 60 * minutes, n_connections)
         lines += await many_texts(port, model, texts, min(60.0, 20 * minutes))
     with server(model_path, "--max-queue", "2048") as (_, port):
         lines += await overload(port, texts)
@@ -317,10 +334,12 @@ def main() -> None:
     parser.add_argument("model", nargs="?", help="the folder of a model of texts; without it, one is trained")
     parser.add_argument("--minutes", type=float, default=0.2, help="of single texts; 5 for the table in the docs (0.2)")
     parser.add_argument("--connections", type=int, default=32, help="of single texts (32)")
+    parser.add_argument("--client", choices=("python", "wrk"), default="python", help="of single texts (python)")
     arguments = parser.parse_args()
+    client = WrkClient if arguments.client == "wrk" else Client
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.model or train(folder)
-        print("\n".join(asyncio.run(run(path, arguments.minutes, arguments.connections))))
+        print("\n".join(asyncio.run(run(path, arguments.minutes, arguments.connections, client))))
 
 
 if __name__ == "__main__":

@@ -115,6 +115,8 @@ def test_other_kinds_paths_and_methods(client: Any) -> None:
     check(client.post(PREDICT, content=b'{"text": "a"}'), 415, "none was sent")
     check(client.post(PREDICT, data={"text": "a"}), 415, "application/json")
     check(client.post(PREDICT, content=b"x", headers={**JSON, "Content-Encoding": "gzip"}), 415, "gzip")
+    usual = {"Content-Type": "Application/JSON ; charset=utf-8", "Content-Encoding": "Identity"}
+    assert client.post(PREDICT, content=b'{"text": "a"}', headers=usual).status_code == 200
     check(client.get(PREDICT), 405, "GET is not possible here")
     check(client.get("/v1/nothing"), 404, "/docs")
     check(client.get("/v1/models/texts/nodes/x"), 404, "whole numbers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +20,8 @@ from labelprism.features import TextFeatures
 from labelprism.serve.batching import Batcher, Job
 from labelprism.serve.errors import RequestError
 from labelprism.serve.served_model import Ranking, ServedModel
-from labelprism.serve.text_rows import quick_transform
+from labelprism.serve.sparse_rows import SparseRows
+from labelprism.serve.text_rows import TextRows
 from labelprism.serve.time_limits import TimeLimits
 
 TEXTS, _ = corpus(60, 3)
@@ -67,7 +69,7 @@ def test_what_waits_goes_together_and_comes_back_apart() -> None:
         another_k = queue.submit(job(numbers(500, 501), k=2))
         model.may_go.set()
         results = [await each for each in (first, *others, another_k)]
-        assert model.calls == [100, 20, 1]
+        assert model.calls == [100, 16, 4, 1]
         assert [ranking.labels[:, 0].tolist() for ranking, _ in results[1:4]] == [[100, 101], [102, 103], [104, 105]]
         assert results[-1][0].labels.tolist() == [[500]]
         assert queue.n_rows == 0
@@ -118,6 +120,22 @@ def test_who_waited_too_long_is_told_in_time_and_not_computed() -> None:
         await asyncio.gather(first, patient)
         assert model.calls == [100, 1]
         assert queue.n_rows == 0
+
+    run(scenario)
+
+
+def test_who_waited_too_long_for_the_event_loop_is_not_computed() -> None:
+    async def scenario(batcher: Any) -> None:
+        model = SlowModel()
+        model.may_go.set()
+        queue = batcher(model)
+        late, patient = queue.submit(job(numbers(0, 1), seconds=0.01)), queue.submit(job(numbers(5, 6)))
+        time.sleep(0.03)  # noqa: ASYNC251 - something else holds the loop
+        with pytest.raises(RequestError, match="--deadline-ms"):
+            await late
+        ranking, _ = await patient
+        assert ranking.labels.tolist() == [[5]]
+        assert (model.calls, queue.n_rows) == ([1], 0)
 
     run(scenario)
 
@@ -186,7 +204,31 @@ OPTIONS = [
 def test_features_have_the_same_bits(options: dict[str, Any], texts: list[str]) -> None:
     features = TextFeatures.from_arrays(*_kept(options))
     expected = features.transform(texts)
-    rows = quick_transform(features, 1)(texts)
+    _same_bits(TextRows(features, 1).transform(texts), expected)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        [""],
+        ["boat " * 1023, "sail"],
+        ["boat " * 1024, "sail"],  # more than there are weights for
+        ["STRASSE straße ﬁne", "I\u0307stanbul 水 e\u0301", "boat"],  # characters that fold together only
+    ],
+    ids=["none", "empty", "many", "too many", "folded"],
+)
+def test_unusual_texts_have_the_same_bits(texts: list[str]) -> None:
+    features = TextFeatures.from_arrays(*_kept({}))
+    _same_bits(TextRows(features, 1).transform(texts), features.transform(texts))
+
+
+def test_half_a_surrogate_pair_is_told() -> None:
+    with pytest.raises(ValueError, match="surrogate"):
+        TextRows(TextFeatures.from_arrays(*_kept({})), 1).transform(["boat", "\ud800"])
+
+
+def _same_bits(rows: SparseRows, expected: Any) -> None:
     np.testing.assert_array_equal(rows.indptr, expected.indptr)
     np.testing.assert_array_equal(rows.indices, expected.indices)
     assert rows.data.tobytes() == expected.data.tobytes()
@@ -210,6 +252,11 @@ def test_a_batch_gets_what_each_row_gets_alone(tmp_path: Path) -> None:
     together = model.rank(TEXTS, 4)
     np.testing.assert_array_equal(together.labels, labels)
     np.testing.assert_array_equal(together.scores, np.round(scores.astype(float), 6))
+    strange = ["boat straße ﬁne", "sail " * 2000, "", "水"]
+    labels_of_strange, scores_of_strange = classifier.predict_topk(strange, 4)
+    found = model.rank(strange, 4)
+    np.testing.assert_array_equal(found.labels, labels_of_strange)
+    np.testing.assert_array_equal(found.scores, np.round(scores_of_strange.astype(float), 6))
     for row, text in enumerate(TEXTS[:10]):
         alone = model.rank([text], 4)
         np.testing.assert_array_equal(alone.labels[0], labels[row])

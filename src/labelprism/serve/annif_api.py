@@ -62,7 +62,7 @@ def add_annif_api(app: FastAPI, service: Service) -> None:
         """Suggest subjects for a text; scores are probabilities."""
         model = service.models[project_id]
         headers = BodyHeaders.of(request)
-        check_media_type(headers, _FORM)
+        check_media_type(headers, _FORM.encode())
         with service.bodies.held(headers):
             fields = form_fields(await service.bodies.read(request, headers))
             if "text" not in fields:

@@ -17,12 +17,13 @@ from starlette.responses import Response
 from labelprism import __version__
 from labelprism.serve.annif_api import add_annif_api
 from labelprism.serve.errors import RequestError
-from labelprism.serve.front import AccessLog, Front, Shortcut
+from labelprism.serve.front import AccessLog, Front
 from labelprism.serve.inference_protocol import add_inference_protocol
 from labelprism.serve.page import add_page
-from labelprism.serve.predict_api import PREDICT_PATH, add_predict_api
+from labelprism.serve.predict_api import add_predict_api
 from labelprism.serve.service import Service
 from labelprism.serve.settings import ServeSettings
+from labelprism.serve.shortcut import Shortcut
 
 _DESCRIPTION = "Suggests labels for texts and rows: its own protocol, the Open Inference Protocol, and Annif's."
 _CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -78,7 +79,7 @@ def create_app(settings: ServeSettings) -> Any:
             allow_headers=["*"],
         )
     # Other origins need their middleware, which only the long way passes.
-    shortcut = None if settings.cors_origins else Shortcut(app, PREDICT_PATH)
+    shortcut = None if settings.cors_origins else Shortcut(app)
     return Front(app, service.metrics, settings.token, log, shortcut)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import NamedTuple, NoReturn
 from urllib.parse import parse_qs
 
@@ -21,8 +20,8 @@ class BodyHeaders(NamedTuple):
     """What the headers of a request say of its body."""
 
     length: int | None
-    media_type: str
-    encoding: str
+    media_type: bytes
+    encoding: bytes
 
     @classmethod
     def of(cls, request: Request) -> BodyHeaders:
@@ -35,8 +34,7 @@ class BodyHeaders(NamedTuple):
                 media_type = value
             elif name == b"content-encoding":
                 encoding = value
-        kind = media_type.partition(b";")[0].strip().lower()
-        return cls(length, kind.decode("latin-1"), encoding.lower().decode("latin-1"))
+        return cls(length, media_type, encoding)
 
 
 class BodyReader:
@@ -52,19 +50,14 @@ class BodyReader:
 
     def __init__(self, max_body: int, limits: TimeLimits) -> None:
         self._max_body, self._limits = max_body, limits
-        self._n_held = 0
+        self.n_held = 0
 
-    @contextmanager
-    def held(self, headers: BodyHeaders) -> Iterator[None]:
-        """Count the bytes of a body as taken, or refuse it; one that does not say its size may be of any."""
+    def held(self, headers: BodyHeaders) -> _HeldBytes:
+        """Count the bytes of a body as taken in a `with` block, or refuse it; one of unknown size may be of any."""
         n_bytes = self._max_body if headers.length is None else min(headers.length, self._max_body)
-        if self._n_held and self._n_held + n_bytes > _HELD_BODIES * self._max_body:
+        if self.n_held and self.n_held + n_bytes > _HELD_BODIES * self._max_body:
             raise busy(503, "memory_full", "the requests at hand take all the memory they may; try again later")
-        self._n_held += n_bytes
-        try:
-            yield
-        finally:
-            self._n_held -= n_bytes
+        return _HeldBytes(self, n_bytes)
 
     async def read(self, request: Request, headers: BodyHeaders) -> bytes:
         """Return the body of a request."""
@@ -96,13 +89,32 @@ class BodyReader:
         raise RequestError(413, "too_large", why, headers={"Connection": "close"})
 
 
-def check_media_type(headers: BodyHeaders, expected: str) -> None:
+class _HeldBytes:
+    """Bytes of a body that count as taken for as long as a `with` block lasts."""
+
+    __slots__ = ("_n_bytes", "_reader")
+
+    def __init__(self, reader: BodyReader, n_bytes: int) -> None:
+        self._reader, self._n_bytes = reader, n_bytes
+
+    def __enter__(self) -> None:
+        self._reader.n_held += self._n_bytes
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._reader.n_held -= self._n_bytes
+
+
+def check_media_type(headers: BodyHeaders, expected: bytes) -> None:
     """Refuse a body of another kind than is read here."""
-    if headers.media_type != expected:
-        what = f"{headers.media_type[:100]!r} was sent" if headers.media_type else "none was sent"
-        raise RequestError(415, "media_type", f"the Content-Type must be {expected}; {what}")
-    if headers.encoding not in ("", "identity"):
-        raise RequestError(415, "media_type", f"the body is encoded as {headers.encoding[:100]!r}; send it as it is")
+    if headers.media_type == expected and not headers.encoding:
+        return
+    kind = headers.media_type.partition(b";")[0].strip().lower()
+    if kind != expected:
+        what = f"{kind.decode('latin-1')[:100]!r} was sent" if kind else "none was sent"
+        raise RequestError(415, "media_type", f"the Content-Type must be {expected.decode()}; {what}")
+    encoding = headers.encoding.lower().decode("latin-1")
+    if encoding not in ("", "identity"):
+        raise RequestError(415, "media_type", f"the body is encoded as {encoding[:100]!r}; send it as it is")
 
 
 def form_fields(body: bytes) -> dict[str, str]:

@@ -17,6 +17,7 @@ from labelprism.serve.routes import add_route, json_response
 from labelprism.serve.schemas import ExplainRequest
 from labelprism.serve.served_model import ServedModel
 from labelprism.serve.service import Service
+from labelprism.serve.tickets import Tickets
 
 _FILES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _HEADERS = {
@@ -61,6 +62,12 @@ def add_page(app: FastAPI, service: Service) -> None:
         shown = await service.slowly(explorer_of, service.models[name])
         return HTMLResponse(shown, headers={"X-Content-Type-Options": "nosniff"})  # it brings its own policy
 
+    async def ticket(request: Request, name: Name) -> Response:
+        """Give a ticket for the explorer; a server without a token needs none, and takes any."""
+        token = service.settings.token
+        found = "" if token is None else Tickets(token).issue(f"/explore/{service.models[name].name}")
+        return json_response({"ticket": found})
+
     async def explain(request: Request, name: Name, body: ExplainRequest) -> Response:
         """Explain a text to the explorer."""
         model = service.models[name]
@@ -80,6 +87,7 @@ def add_page(app: FastAPI, service: Service) -> None:
     add_route(app, "GET", "/", show_page, **hidden)
     add_route(app, "GET", "/page/{file}", show_file, **hidden)
     add_route(app, "GET", "/explore/{name}", explore, **hidden)
+    add_route(app, "POST", "/explore/{name}/ticket", ticket, **hidden)
     add_route(app, "POST", "/explore/{name}/explain", explain, **hidden)
     add_route(app, "GET", "/docs", docs, **hidden)
     add_route(app, "GET", "/metrics", metrics, **hidden)

@@ -17,7 +17,6 @@ from labelprism.serve.service import Service
 
 Name = Annotated[str, Path(description="The name of a model.", examples=["model"])]
 
-PREDICT_PATH = "/v1/models/{name}/predict"
 _MOST_EXPLAINED = 16  # rows of a request; each takes milliseconds
 
 
@@ -86,7 +85,7 @@ def add_predict_api(app: FastAPI, service: Service) -> None:
         return json_response(await service.slowly(node_report, model, int(number)))
 
     common: dict[str, Any] = {"tags": ["predict"]}
-    add_route(app, "POST", PREDICT_PATH, predict, PredictResponse, **common)
+    add_route(app, "POST", "/v1/models/{name}/predict", predict, PredictResponse, **common)
     add_route(app, "GET", "/v1/models", list_models, ModelList, **common)
     add_route(app, "GET", "/v1/models/{name}", show_model, ModelInfo, **common)
     add_route(app, "GET", "/v1/models/{name}/nodes/{node}", show_node, NodeReport, **common)

@@ -66,7 +66,7 @@ def _direct(endpoint: Endpoint) -> ASGIApp:
                 response = await endpoint(request, **scope["path_params"])
             else:
                 headers = BodyHeaders.of(request)
-                check_media_type(headers, "application/json")
+                check_media_type(headers, b"application/json")
                 with service.bodies.held(headers):
                     parsed = _parsed(adapter, await service.bodies.read(request, headers))
                     response = await endpoint(request, **scope["path_params"], body=parsed)

@@ -6,10 +6,14 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from labelprism.serve.app import create_app
+from labelprism.serve.connections import LimitedConnection
 from labelprism.serve.models import load_whole
 from labelprism.serve.settings import ServeSettings
 from labelprism.serve.supervisor import supervise
@@ -26,6 +30,8 @@ def run(settings: ServeSettings) -> None:
     ----------
     settings : ServeSettings
     """
+    if settings.workers > 1 and sys.platform == "win32":
+        raise ValueError("workers cannot share a socket on Windows; serve with one, which uses all threads")
     listening = listen(settings.host, settings.port)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -47,7 +53,8 @@ def listen(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listening = socket.socket(family, kind, protocol)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # where it would let a second server take over the address of the first
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
@@ -67,8 +74,7 @@ def serve(settings: ServeSettings, listening: socket.socket, address: str) -> No
         lifespan="on",
         ws="none",
         backlog=1 if settings.workers > 1 else _BACKLOG,
-        # One more: uvicorn counts the connection itself, and refuses when the limit is reached.
-        limit_concurrency=settings.max_connections + 1,
+        http=cast("Any", partial(LimitedConnection, settings.max_connections)),
         timeout_keep_alive=max(5, int(settings.timeout_s)),
         timeout_graceful_shutdown=settings.shutdown_s,
     )

@@ -36,8 +36,9 @@ class PredictRequest(_Request):
 
     @model_validator(mode="after")
     def _one_input(self) -> PredictRequest:
-        given = [name for name in ("text", "texts", "row", "rows") if getattr(self, name) is not None]
-        if len(given) != 1:
+        inputs = self.text, self.texts, self.row, self.rows
+        if inputs.count(None) != len(inputs) - 1:
+            given = [name for name in ("text", "texts", "row", "rows") if getattr(self, name) is not None]
             raise ValueError(f"exactly one of text, texts, row and rows is needed, got {' and '.join(given) or 'none'}")
         return self
 

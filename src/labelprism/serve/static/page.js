@@ -191,14 +191,18 @@ async function showNode(number) {
   byId("node").hidden = false;
 }
 
-// A link cannot carry a token: the explorer is fetched with it then, and shown from memory.
+// A link cannot carry a token: it gets a ticket then. The window that opens has a copy of the token, as of all that
+// this session has stored.
 byId("explorer").addEventListener("click", async (event) => {
-  const token = sessionStorage.getItem("token");
-  if (!token) return;
+  if (!sessionStorage.getItem("token")) return;
   event.preventDefault();
-  const answer = await fetch(event.currentTarget.href, { headers: { Authorization: `Bearer ${token}` } });
-  if (!answer.ok) tell((await answer.json()).error);
-  else window.open(URL.createObjectURL(await answer.blob()));
+  const address = event.currentTarget.href;
+  try {
+    const { ticket } = await ask(`${address}/ticket`, { method: "POST" });
+    window.open(`${address}?ticket=${encodeURIComponent(ticket)}`);
+  } catch (error) {
+    tell(error.message);
+  }
 });
 field.text.addEventListener("input", later);
 field.k.addEventListener("input", later);
