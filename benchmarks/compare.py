@@ -30,7 +30,7 @@ from timing import machine
 from labelprism import PrismClassifier, metrics
 
 SMALL = (
-    "labelprism:default,labelprism:tail,labelprism:fast,omikuji:parabel,omikuji:bonsai,libpecos+:default,napkinxc:plt,"
+    "labelprism:default,labelprism:accurate,labelprism:tail,labelprism:fast,omikuji:parabel,omikuji:bonsai,libpecos+:default,napkinxc:plt,"
     "vowpalwabbit:plt"
 )
 ALL = (
@@ -40,6 +40,7 @@ ALL = (
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "tail": {"objective": "propensity"},
+    "accurate": {"preset": "accurate"},
     "fast": {"preset": "fast"},
     "paper": {"preset": "paper"},
 }

@@ -165,6 +165,7 @@ def draw(all_curves: list[Curves], picture: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     matplotlib.rcParams["svg.hashsalt"] = "labelprism"  # the same picture has the same bytes
     shape = (len(all_curves), 2)
@@ -172,6 +173,9 @@ def draw(all_curves: list[Curves], picture: Path) -> None:
     for (left, right), curves in zip(panels, all_curves, strict=True):
         speeds, shares = zip(*((p.examples_per_second, 100 * p.precision[0]) for p in curves.budgets), strict=True)
         left.semilogx(speeds, shares, "o-")
+        left.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        left.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        left.xaxis.set_minor_formatter(NullFormatter())
         for number, point in enumerate(curves.budgets):
             at, up = (point.examples_per_second, 100 * point.precision[0]), number % 2 == 0
             offset = {"xytext": (0, 6 if up else -14), "ha": "center", "fontsize": 8}
