@@ -540,12 +540,14 @@ class Predictor:
         near_begin: Int64,
         near_label: Int32,
         near_cosine: UInt16,
+        clusters: Int32,
         bias: Float32,
         prior: Float32,
         *,
         head_weight: float,
         forest_weight: float,
         centroid_weight: float,
+        clusters_weight: float,
         forest_candidates: int,
         centroid_candidates: int,
         unit_rows: bool,
@@ -595,7 +597,7 @@ class Predictor:
         candidates: Int32,
         smallest: float,
         n_threads: int = 1,
-    ) -> tuple[Float32, Float32, Float32, Float32]: ...
+    ) -> tuple[Float32, Float32, Float32, Float32, Float32]: ...
 
 def use_scratch(folder: str) -> None: ...
 def use_array_memory() -> object: ...

@@ -24,6 +24,7 @@ from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
 from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.label_clusters import LabelClusters, label_clusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
 from labelprism.recipe_model import (
@@ -42,7 +43,7 @@ from labelprism.recipe_stages import (
     is_wide_better,
     learned_blend,
     rounded,
-    values_at,
+    said_of_held_out,
     with_more_candidates,
     with_wide_search,
 )
@@ -88,6 +89,15 @@ class _Part(NamedTuple):
     X: sp.csr_array
     Y: sp.csr_array
     weight: Float32 | None
+
+
+class _Head(NamedTuple):
+    """The classifiers of labels and, after them, of clusters; what they say of the candidates of held-out rows."""
+
+    weights: sp.csr_array
+    bias: Float32
+    margin: Float32
+    of_clusters: Float32 | None
 
 
 class _Found(NamedTuple):
@@ -200,7 +210,8 @@ class _Training:
         self._note("centroids")
         found = self._candidates(forest, centre, rows)
         self._note("candidates")
-        head = self._head(rows, found)
+        clusters = self._clusters(centre)
+        head = self._head(rows, found, clusters)
         self._note("head")
         blend, calibration = self._blend(rows, found, head)
         del found  # all that is not needed any more makes room for the tables
@@ -210,9 +221,10 @@ class _Training:
             sums.sort_indices()
             norms = row_norms(sums)
             centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
-        labels = LabelFacts(head.bias_, label_mass(rows.learned.Y, rows.learned.weight), norms)
+        labels = LabelFacts(head.bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
         del rows, sums
-        arrays = recipe_arrays(forest_tables(forest), head.weights_, centre, labels, self.settings.longest_list)
+        longest_list = self.settings.longest_list
+        arrays = recipe_arrays(forest_tables(forest), head.weights, centre, labels, longest_list, clusters)
         model = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, blend, calibration, self.settings))
         self._note("layout")
         model.stage_seconds_ = self.seconds
@@ -283,13 +295,15 @@ class _Training:
         """Return a predictor without a head, for rows that are unit already."""
         nothing = sp.csr_array(centre.shape, dtype=np.float32)
         zeros = np.zeros(centre.shape[0], np.float32)
-        arrays: Any = (*label_arrays(nothing, centre, settings.longest_list).values(), zeros, zeros)
+        no_clusters = np.zeros((0, centre.shape[0]), np.int32)
+        arrays: Any = (*label_arrays(nothing, centre, settings.longest_list).values(), no_clusters, zeros, zeros)
         return _core.Predictor(
             forest.scorer_,
             *arrays,
             head_weight=0.0,
             forest_weight=1.0,
             centroid_weight=1.0,
+            clusters_weight=0.0,
             forest_candidates=settings.training_candidates,
             centroid_candidates=settings.centroid_candidates,
             unit_rows=False,
@@ -301,36 +315,51 @@ class _Training:
             return None
         return native.find(*csr_parts(rows.held_out.X), forest.smallest, 1.0, self.n_threads)
 
-    def _head(self, rows: _Rows, found: _Found) -> OneVsRestHead:
-        head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
-        if not self.settings.use_head:
-            n, c = rows.Y.shape
-            head.weights_ = sp.csr_array((c, rows.X.shape[1]), dtype=np.float32)
-            head.bias_ = np.zeros(c, np.float32)
-            head.held_out_margins_ = sp.csr_array((n, c), dtype=np.float32)
-            return head
-        learned = rows.learned
-        n = learned.X.shape[0]
-        indptr = found.indptr[: n + 1]
-        is_held_out = np.zeros(n, np.uint8)
-        is_held_out[rows.n_seen :] = 1
-        head._fit(
-            learned.X, learned.Y, indptr, found.labels[: indptr[-1]], is_held_out, learned.weight, stages=self.stages
-        )
-        head.weights_.data = rounded(head.weights_.data)
-        return head
+    def _clusters(self, centre: sp.csr_array) -> LabelClusters | None:
+        """Return the clusterings of the labels that the head is to learn, if any."""
+        if not self.settings.label_clusterings or not self.settings.use_head:
+            return None
+        wanted = (self.settings.label_clusterings, self.settings.cluster_labels)
+        return label_clusters(centre, *wanted, self.seed, self.n_threads)
 
-    def _blend(self, rows: _Rows, found: _Found, head: OneVsRestHead) -> tuple[BlendWeights, Calibration]:
-        if rows.n_seen == rows.X.shape[0]:
-            return DEFAULT_BLEND, Calibration()
-        X, Y, _ = rows.held_out
+    def _head(self, rows: _Rows, found: _Found, clusters: LabelClusters | None) -> _Head:
+        n, c = rows.Y.shape
         first = found.indptr[rows.n_seen]
         indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
-        if rows.is_joined or not self.settings.use_head:
-            margin = values_at(head.held_out_margins_[rows.n_seen :], indptr, labels)
+        if not self.settings.use_head:
+            nothing = sp.csr_array((c, rows.X.shape[1]), dtype=np.float32)
+            return _Head(nothing, np.zeros(c, np.float32), np.zeros(labels.size, np.float32), None)
+        head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
+        learned = rows.learned
+        is_held_out = np.zeros(learned.X.shape[0], np.uint8)
+        is_held_out[rows.n_seen :] = 1
+        Y, ends, classes = learned.Y, found.indptr, found.labels
+        if clusters is not None:
+            own = csr_parts(rows.Y)
+            Y = clusters.label_classes(learned.Y, self.n_threads)
+            ends, classes = clusters.candidate_classes(
+                ends, classes, own.indptr, own.indices, rows.n_seen, self.n_threads
+            )
+        known = ends[: learned.X.shape[0] + 1]
+        head._fit(learned.X, Y, known, classes[: known[-1]], is_held_out, learned.weight, stages=self.stages)
+        if rows.is_joined:
+            margins = head.held_out_margins_[rows.n_seen :]
         else:
-            margin = head.scores(X, sp.csr_array((np.ones(labels.size), labels, indptr), shape=Y.shape)).data
+            asked = (np.ones(classes.size - ends[rows.n_seen]), classes[ends[rows.n_seen] :], ends[rows.n_seen :] - ends[rows.n_seen])
+            margins = head.scores(rows.held_out.X, sp.csr_array(asked, shape=(n - rows.n_seen, Y.shape[1])))
+        said = said_of_held_out(margins, indptr, labels, clusters)
+        weights, bias = head.weights_, head.bias_
+        if clusters is not None:
+            weights, bias = clusters.merged(weights, bias, head.drop / 2)
+        weights.data = rounded(weights.data)
+        return _Head(weights, bias, *said)
+
+    def _blend(self, rows: _Rows, found: _Found, head: _Head) -> tuple[BlendWeights, Calibration]:
+        if rows.n_seen == rows.X.shape[0]:
+            return DEFAULT_BLEND, Calibration()
+        first = found.indptr[rows.n_seen]
+        indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
         importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
-        said = Opinions(indptr, labels, margin, found.log_forest, found.cosine)
+        said = Opinions(indptr, labels, head.margin, found.log_forest, found.cosine, head.of_clusters)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
-        return learned_blend(said, Y, counts, importance, self.settings.use_learned_blend)
+        return learned_blend(said, rows.held_out.Y, counts, importance, self.settings.use_learned_blend)

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from labelprism._arrays import Float32, Int32, Int64
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
+from labelprism.heads.label_clusters import LabelClusters
 from labelprism.recipe_model import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
 
@@ -30,6 +31,8 @@ class Opinions(NamedTuple):
         The candidates of each row.
     margin, log_forest, cosine : float32 arrays of shape (m,)
         By the head, the forest and the centroids.
+    clusters : float32 array of shape (m,) or None
+        The mean of log p of the label's clusters, where labels were clustered.
     """
 
     indptr: Int64
@@ -37,6 +40,7 @@ class Opinions(NamedTuple):
     margin: npt.NDArray[Any]
     log_forest: Float32
     cosine: Float32
+    clusters: Float32 | None = None
 
 
 def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> RecipeSettings:
@@ -94,14 +98,15 @@ def learned_blend(
     learns : bool
         Whether the blend is learned, or is `DEFAULT_BLEND`.
     """
-    experts = (log_head(said.margin), said.log_forest, said.cosine, np.log1p(counts[said.labels]))
+    experts = [log_head(said.margin), said.log_forest, said.cosine, np.log1p(counts[said.labels])]
+    experts += [] if said.clusters is None else [said.clusters]
     features = np.stack(experts, axis=1).astype(np.float64)
     is_true = is_true_label(said.indptr, said.labels, Y)
     blend = DEFAULT_BLEND
     if learns:
         of_entry = None if importance is None else importance[said.labels]
         blend = learn_blend(said.indptr, features, is_true, np.diff(Y.indptr), of_entry)
-    return blend, _calibration(said.indptr, np.einsum("ij,j->i", features, np.array(blend)), is_true)
+    return blend, _calibration(said.indptr, np.einsum("ij,j->i", features, np.array(blend[: len(experts)])), is_true)
 
 
 def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
@@ -128,6 +133,29 @@ def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
     at = np.searchsorted(stored, asked)
     found = np.append(stored, -1)[at] == asked
     return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
+
+
+def said_of_held_out(
+    margins: sp.csr_array, indptr: Int64, labels: Int32, clusters: LabelClusters | None
+) -> tuple[Float32, Float32 | None]:
+    """Return the margins of the head for the candidates of held-out rows, and what their clusters say.
+
+    Parameters
+    ----------
+    margins : csr_array of shape (n, n_classes)
+        Of all classes of the candidates; see `LabelClusters`. Of the labels, if there are no clusters.
+    indptr, labels : int arrays of shapes (n + 1,) and (m,)
+        The candidates of each row.
+    clusters : LabelClusters or None
+    """
+    head = values_at(margins, indptr, labels)
+    if clusters is None:
+        return head, None
+    within, log_p = np.zeros_like(head), np.zeros_like(head)
+    for k in range(clusters.n_clusterings):
+        within += values_at(margins, indptr, clusters.within(k, labels))
+        log_p += log_head(values_at(margins, indptr, clusters.cluster_classes(k, labels)))
+    return (head + within / clusters.n_clusterings) / 2, log_p / clusters.n_clusterings
 
 
 def rounded(values: Float32) -> Float32:

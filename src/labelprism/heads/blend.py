@@ -1,8 +1,10 @@
 """The blend: one score from what the experts say of a candidate, learned on rows that none of them has seen.
 
-``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label)``
+``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label) + w_G log p_G``
 
-The weights make the true labels likely under a softmax over the candidates of each held-out row. The last term matters
+The last term, the mean over the label's clusters, is there where labels were clustered.
+
+The weights make the true labels likely under a softmax over the candidates of each held-out row. The frequency matters
 when training rows and later rows differ in how rare their labels are: without it the other weights would have to speak
 for the label's frequency too.
 """
@@ -25,18 +27,19 @@ NOT_REACHED = float(np.log(1e-4))
 
 _LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
 _ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
-_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf)  # what experts say for a label never counts against it
+_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf, 0.0)  # what experts say for a label never counts against it
 _DOUBT = 0.5  # standard errors: the likelihood of all labels is left for a reason only
 _STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)  # on the way between two solutions; few rows cannot tell what is beyond
 
 
 class BlendWeights(NamedTuple):
-    """The weights of the three experts and of the label's frequency."""
+    """The weights of head, forest and centroids, of the label's frequency, and of its clusters if it has any."""
 
     head: float = 1.0
     forest: float = 0.4
     centroid: float = 6.0
     frequency: float = 0.1
+    clusters: float = 0.5
 
 
 DEFAULT_BLEND = BlendWeights()
@@ -65,8 +68,9 @@ def learn_blend(
     ----------
     indptr : int64 array of shape (n + 1,)
         Where the candidates of each row begin.
-    features : float64 array of shape (m, 4)
-        log p_H, log p_F, the cosine and the log of 1 + the label's examples, for all candidates of all rows.
+    features : float64 array of shape (m, 4) or (m, 5)
+        log p_H, log p_F, the cosine, the log of 1 + the label's examples and, where there are clusters, the mean of
+        their log p, for all candidates of all rows.
     is_true : bool array of shape (m,)
         Whether the row has the label.
     n_true : int array of shape (n,), optional
@@ -87,12 +91,18 @@ def learn_blend(
     problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
     all_labels = problem.maximise(problem.of_all_labels, problem.default)
     if np.bincount(row[kept], is_true[kept]).max() <= 1:
-        return BlendWeights(*map(float, all_labels))
+        return _blend_of(all_labels)
     any_label = problem.maximise(problem.of_any_label, all_labels)
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
-    ways = [np.maximum(all_labels + step * (any_label - all_labels), _LEAST_WEIGHTS) for step in _STEPS]
+    least = _LEAST_WEIGHTS[: features.shape[1]]
+    ways = [np.maximum(all_labels + step * (any_label - all_labels), least) for step in _STEPS]
     gains = np.stack([_gains(indptr, _combined(features, way), weight, ideal, importance is None) for way in ways])
-    return BlendWeights(*map(float, ways[_first_of_the_best(gains)]))
+    return _blend_of(ways[_first_of_the_best(gains)])
+
+
+def _blend_of(weights: Float64) -> BlendWeights:
+    """Return the blend of four or five weights; what there is none of has a weight of 0."""
+    return BlendWeights(*weights.tolist(), *[0.0] * (len(BlendWeights._fields) - weights.size))
 
 
 def _first_of_the_best(gains: Float64) -> int:
@@ -138,7 +148,7 @@ class _Softmax:
 
     Parameters
     ----------
-    features : float64 array of shape (m, 4)
+    features : float64 array of shape (m, 4) or (m, 5)
     share : float64 array of shape (m,)
         How much each candidate counts as the true one of its row; 0 for wrong ones.
     starts : int64 array of shape (n,)
@@ -149,7 +159,7 @@ class _Softmax:
         self.features, self.share, self.starts = features, share, starts
         self.lengths = np.diff(np.append(starts, len(share)))
         self.mass = np.add.reduceat(share, starts)
-        self.default = np.array(DEFAULT_BLEND)
+        self.default = np.array(DEFAULT_BLEND[: features.shape[1]])
         # One row of doubt in units of each default keeps the problem well-posed when an expert says nothing.
         self.penalty = np.diag(1.0 / np.square(np.maximum(np.abs(self.default), 0.1)))
 
