@@ -226,11 +226,11 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
   const std::int64_t k = std::max(settings_.forest_candidates, wanted);
   forest_.score(row, k, routing, allowed.flags, room.forest_);
   if (allowed.flags && allowed.count <= k) {
-    room.padded_.clear();
+    room.scored_.clear();
     for (std::int64_t label = 0; label < n_labels(); ++label) {
-      if (allowed.flags[label]) room.padded_.push_back(static_cast<std::int32_t>(label));
+      if (allowed.flags[label]) room.scored_.push_back(static_cast<std::int32_t>(label));
     }
-    look_up(room.padded_.data(), static_cast<std::int64_t>(room.padded_.size()), room);
+    look_up(room.scored_.data(), static_cast<std::int64_t>(room.scored_.size()), room);
   } else {
     nearest(row, allowed, room);
     unite(room);

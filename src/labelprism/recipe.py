@@ -345,7 +345,11 @@ class _Training:
         if rows.is_joined:
             margins = head.held_out_margins_[rows.n_seen :]
         else:
-            asked = (np.ones(classes.size - ends[rows.n_seen]), classes[ends[rows.n_seen] :], ends[rows.n_seen :] - ends[rows.n_seen])
+            asked = (
+                np.ones(classes.size - ends[rows.n_seen]),
+                classes[ends[rows.n_seen] :],
+                ends[rows.n_seen :] - ends[rows.n_seen],
+            )
             margins = head.scores(rows.held_out.X, sp.csr_array(asked, shape=(n - rows.n_seen, Y.shape[1])))
         said = said_of_held_out(margins, indptr, labels, clusters)
         weights, bias = head.weights_, head.bias_
