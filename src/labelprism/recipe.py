@@ -342,6 +342,7 @@ class _Training:
             )
         known = ends[: learned.X.shape[0] + 1]
         head._fit(learned.X, Y, known, classes[: known[-1]], is_held_out, learned.weight, stages=self.stages)
+        head.weights_.data = rounded(head.weights_.data)
         if rows.is_joined:
             margins = head.held_out_margins_[rows.n_seen :]
         else:
@@ -355,7 +356,7 @@ class _Training:
         weights, bias = head.weights_, head.bias_
         if clusters is not None:
             weights, bias = clusters.merged(weights, bias, head.drop / 2)
-        weights.data = rounded(weights.data)
+            weights.data = rounded(weights.data)
         return _Head(weights, bias, *said)
 
     def _blend(self, rows: _Rows, found: _Found, head: _Head) -> tuple[BlendWeights, Calibration]:
