@@ -528,6 +528,29 @@ def candidate_scores(
     candidates: Int32,
     n_threads: int = 1,
 ) -> Float32: ...
+def cluster_labels(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    n_clusterings: int,
+    most_labels: int,
+    seed: int,
+    n_threads: int = 1,
+) -> tuple[Int32, int]: ...
+def label_classes(
+    indptr: Int64, labels: Int32, clusters: Int32, n_clusters: int, n_threads: int = 1
+) -> tuple[Int64, Int32]: ...
+def candidate_classes(
+    indptr: Int64,
+    candidates: Int32,
+    label_indptr: Int64,
+    labels: Int32,
+    n_seen: int,
+    clusters: Int32,
+    n_clusters: int,
+    n_threads: int = 1,
+) -> tuple[Int64, Int32]: ...
 
 class Predictor:
     def __init__(
