@@ -24,7 +24,7 @@ from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
 from labelprism.heads.centroids import centroids, label_sums, row_norms
-from labelprism.heads.label_clusters import LabelClusters, label_clusters
+from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters, merged_classes
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
 from labelprism.recipe_model import (
@@ -336,7 +336,7 @@ class _Training:
         Y, ends, classes = learned.Y, found.indptr, found.labels
         if clusters is not None:
             own = csr_parts(rows.Y)
-            Y = clusters.label_classes(learned.Y, self.n_threads)
+            Y = classes_of_rows(learned.Y, clusters, self.n_threads)
             ends, classes = clusters.candidate_classes(
                 ends, classes, own.indptr, own.indices, rows.n_seen, self.n_threads
             )
@@ -355,7 +355,7 @@ class _Training:
         said = said_of_held_out(margins, indptr, labels, clusters)
         weights, bias = head.weights_, head.bias_
         if clusters is not None:
-            weights, bias = clusters.merged(weights, bias, head.drop / 2)
+            weights, bias = merged_classes(weights, bias, clusters, head.drop / 2)
             weights.data = rounded(weights.data)
         return _Head(weights, bias, *said)
 

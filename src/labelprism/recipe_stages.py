@@ -152,10 +152,11 @@ def said_of_held_out(
     if clusters is None:
         return head, None
     within, log_p = np.zeros_like(head), np.zeros_like(head)
+    share = np.float32(1 / clusters.n_clusterings)
     for k in range(clusters.n_clusterings):
-        within += values_at(margins, indptr, clusters.within(k, labels))
-        log_p += log_head(values_at(margins, indptr, clusters.cluster_classes(k, labels)))
-    return (head + within / clusters.n_clusterings) / 2, log_p / clusters.n_clusterings
+        within += share * values_at(margins, indptr, clusters.within(k, labels))
+        log_p += share * log_head(values_at(margins, indptr, clusters.of_clusters(k, labels)))
+    return np.float32(0.5) * (head + within), log_p
 
 
 def rounded(values: Float32) -> Float32:

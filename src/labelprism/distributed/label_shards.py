@@ -140,7 +140,7 @@ def row_classes(chunk: Chunk, candidates: Lists, clusters: LabelClusters, is_hel
     """
     own, n_seen = lists_of(chunk.Y), 0 if is_held else chunk.X.shape[0]
     asked = clusters.candidate_classes(*candidates, *own, n_seen)
-    return RowClasses(lists_of(clusters.label_classes(chunk.Y)), Lists(*asked))
+    return RowClasses(Lists(*clusters.label_classes(*own)), Lists(*asked))
 
 
 # ------------------------------------------------------------------------------------------------------------ centroids

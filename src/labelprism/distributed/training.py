@@ -54,7 +54,7 @@ from labelprism.distributed.spread_tasks import total_of
 from labelprism.distributed.subtrees import grown_forest
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
-from labelprism.heads.label_clusters import LabelClusters
+from labelprism.heads.label_clusters import LabelClusters, merged_classes
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics.ranking import inverse_propensity_of_counts
 from labelprism.recipe_model import (
@@ -316,7 +316,7 @@ class DistributedTraining:
         bias: Float32 = np.concatenate([shard.bias for shard in shards])
         weights = stacked([shard.weights for shard in shards])
         if self.clusters is not None:
-            weights, bias = self.clusters.merged(weights, bias, OneVsRestHead(**self.settings.head).drop / 2)
+            weights, bias = merged_classes(weights, bias, self.clusters, OneVsRestHead(**self.settings.head).drop / 2)
             weights.data = rounded(weights.data)
         facts, longest_list = LabelFacts(bias, counts, norms), self.settings.longest_list
         arrays = recipe_arrays(tables, weights, centre, facts, longest_list, self.clusters)

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from labelprism import _core
 from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole, csr_of, csr_parts, row_range
 
-MAX_CLUSTERS = 60_000
-"""Of all clusterings together: prediction holds the places of clusters in 16 bits."""
+MAX_CLUSTERS = 35_000
+"""Of all clusterings together: prediction holds the places of candidates and clusters in 16 bits."""
 
 _LABELS_AT_ONCE = 1 << 13
 
@@ -52,6 +52,14 @@ class LabelClusters(NamedTuple):
     def n_classes(self) -> int:
         """Labels, labels inside clusters, and clusters."""
         return self.n_labels * (1 + self.n_clusterings) + self.n_clusters
+
+    def within(self, clustering: int, labels: Int32) -> Int32:
+        """Return the classes of labels inside their clusters."""
+        return np.asarray(labels + np.int32(self.n_labels * (1 + clustering)))
+
+    def of_clusters(self, clustering: int, labels: Int32) -> Int32:
+        """Return the classes of the labels' clusters."""
+        return np.asarray(self.of_label[clustering][labels] + np.int32(self.n_labels * (1 + self.n_clusterings)))
 
     def label_classes(self, indptr: Int64, labels: Int32, n_threads: int = 1) -> tuple[Int64, Int32]:
         """Return the classes of every row's labels: what it is a positive of.
@@ -140,6 +148,39 @@ def _n_clusters(n_labels: int, most_labels: int) -> int:
                 halves[size - size // 2] += count
         sets = halves
     return n_clusters
+
+
+def classes_of_rows(Y: sp.csr_array, clusters: LabelClusters, n_threads: int = 1) -> sp.csr_array:
+    """Return the classes of every row's labels as a label matrix, of shape (n, n_classes).
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n, c), sorted
+    clusters : LabelClusters
+    n_threads : int
+    """
+    own = csr_parts(Y)
+    indptr, classes = clusters.label_classes(own.indptr, own.indices, n_threads)
+    return csr_of(indptr, classes, np.ones(classes.size, np.float32), (Y.shape[0], clusters.n_classes))
+
+
+def merged_classes(
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, drop: float = 0.0
+) -> tuple[sp.csr_array, Float32]:
+    """Return the classifiers that are kept for prediction: `mean_of_classes`, then `cluster_part`.
+
+    Parameters
+    ----------
+    weights, bias, clusters, drop : see `mean_of_classes`
+
+    Returns
+    -------
+    weights : csr_array of shape (c + n_clusters, d), float32
+    bias : float32 array of shape (c + n_clusters,)
+    """
+    of_labels, of_clusters = mean_of_classes(weights, bias, clusters, drop), cluster_part(weights, bias, clusters)
+    stacked = sp.csr_array(sp.vstack([of_labels[0], of_clusters[0]], format="csr"))
+    return stacked, np.concatenate([of_labels[1], of_clusters[1]])
 
 
 def mean_of_classes(
