@@ -28,6 +28,7 @@ X_TEST = planted(n=12, c=120, seed=1)[0]
 TREE = SpectralTree(6, max_depth=3, verbose=False)
 MODELS = {
     "default": PrismClassifier(random_state=0),
+    "accurate": PrismClassifier(preset="accurate", random_state=0),
     "logistic": PrismClassifier(TREE, LogisticHead(passes=1), random_state=0),
     "low-rank": PrismClassifier(TREE, LowRankHead(3, passes=1), random_state=0),
 }
@@ -44,8 +45,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def with_array(saved: Path, target: Path, name: str, change: Any) -> Path:
-    """A copy of the default model with one array changed."""
-    model = Path(shutil.copytree(saved / "default", target / "model"))
+    """A copy of the default model, or of the accurate one where only that has the array, with the array changed."""
+    base = "accurate" if name.startswith("cluster_") else "default"
+    model = Path(shutil.copytree(saved / base, target / "model"))
     array = np.load(model / f"{name}.npy")
     change(array)
     np.save(model / f"{name}.npy", array)
@@ -85,6 +87,9 @@ FORGED = {
     "list_too_long": ("label_lists", put((slice(None), 2), 2**31 - 1)),
     "near_descends": ("label_near_begin", put(1, 2**40)),
     "head_bias_infinite": ("head_bias", put(0, -np.inf)),
+    "cluster_beyond_the_last": ("cluster_of", put((0, 0), 2**31 - 1)),
+    "cluster_before_the_first": ("cluster_of", put((2, -1), -1)),
+    "cluster_bias_not_a_number": ("cluster_bias", put(0, np.nan)),
     "counts_negative": ("label_counts", put(0, -7)),
     "counts_not_numbers": ("label_counts", put(0, np.nan)),
 }

@@ -27,8 +27,8 @@ from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters, merged_classes
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
+from labelprism.recipe_calibration import Calibration
 from labelprism.recipe_model import (
-    Calibration,
     DefaultRecipe,
     LabelFacts,
     forest_tables,
@@ -323,48 +323,53 @@ class _Training:
         return label_clusters(centre, *wanted, self.seed, self.n_threads)
 
     def _head(self, rows: _Rows, found: _Found, clusters: LabelClusters | None) -> _Head:
-        n, c = rows.Y.shape
-        first = found.indptr[rows.n_seen]
-        indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
+        n_labels, held = rows.Y.shape[1], _rows_from(found.indptr, found.labels, rows.n_seen)
         if not self.settings.use_head:
-            nothing = sp.csr_array((c, rows.X.shape[1]), dtype=np.float32)
-            return _Head(nothing, np.zeros(c, np.float32), np.zeros(labels.size, np.float32), None)
+            nothing = sp.csr_array((n_labels, rows.X.shape[1]), dtype=np.float32)
+            return _Head(nothing, np.zeros(n_labels, np.float32), np.zeros(held[1].size, np.float32), None)
         head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
         learned = rows.learned
         is_held_out = np.zeros(learned.X.shape[0], np.uint8)
         is_held_out[rows.n_seen :] = 1
-        Y, ends, classes = learned.Y, found.indptr, found.labels
-        if clusters is not None:
-            own = csr_parts(rows.Y)
-            Y = classes_of_rows(learned.Y, clusters, self.n_threads)
-            ends, classes = clusters.candidate_classes(
-                ends, classes, own.indptr, own.indices, rows.n_seen, self.n_threads
-            )
-        known = ends[: learned.X.shape[0] + 1]
+        Y, indptr, classes = self._classes(rows, found, clusters)
+        known = indptr[: learned.X.shape[0] + 1]
         head._fit(learned.X, Y, known, classes[: known[-1]], is_held_out, learned.weight, stages=self.stages)
         head.weights_.data = rounded(head.weights_.data)
-        if rows.is_joined:
-            margins = head.held_out_margins_[rows.n_seen :]
-        else:
-            asked = (
-                np.ones(classes.size - ends[rows.n_seen]),
-                classes[ends[rows.n_seen] :],
-                ends[rows.n_seen :] - ends[rows.n_seen],
-            )
-            margins = head.scores(rows.held_out.X, sp.csr_array(asked, shape=(n - rows.n_seen, Y.shape[1])))
-        said = said_of_held_out(margins, indptr, labels, clusters)
-        weights, bias = head.weights_, head.bias_
-        if clusters is not None:
-            weights, bias = merged_classes(weights, bias, clusters, head.drop / 2)
-            weights.data = rounded(weights.data)
+        margins = head.held_out_margins_[rows.n_seen :]
+        if not rows.is_joined:
+            ends, asked = _rows_from(indptr, classes, rows.n_seen)
+            candidates = sp.csr_array((np.ones(asked.size), asked, ends), shape=(ends.size - 1, Y.shape[1]))
+            margins = head.scores(rows.held_out.X, candidates)
+        said = said_of_held_out(margins, *held, clusters)
+        if clusters is None:
+            return _Head(head.weights_, head.bias_, *said)
+        weights, bias = merged_classes(head.weights_, head.bias_, clusters, head.drop / 2)
+        weights.data = rounded(weights.data)
         return _Head(weights, bias, *said)
+
+    def _classes(self, rows: _Rows, found: _Found, clusters: LabelClusters | None) -> tuple[sp.csr_array, Int64, Int32]:
+        """Return what the head learns: labels of the rows that it learns from, and candidates of all rows.
+
+        With clusters, these are classes; see `LabelClusters`.
+        """
+        if clusters is None:
+            return rows.learned.Y, found.indptr, found.labels
+        own = csr_parts(rows.Y)
+        candidates = (found.indptr, found.labels, own.indptr, own.indices)
+        asked = clusters.candidate_classes(*candidates, rows.n_seen, self.n_threads)
+        return (classes_of_rows(rows.learned.Y, clusters, self.n_threads), *asked)
 
     def _blend(self, rows: _Rows, found: _Found, head: _Head) -> tuple[BlendWeights, Calibration]:
         if rows.n_seen == rows.X.shape[0]:
             return DEFAULT_BLEND, Calibration()
-        first = found.indptr[rows.n_seen]
-        indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
+        indptr, labels = _rows_from(found.indptr, found.labels, rows.n_seen)
         importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
         said = Opinions(indptr, labels, head.margin, found.log_forest, found.cosine, head.of_clusters)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
         return learned_blend(said, rows.held_out.Y, counts, importance, self.settings.use_learned_blend)
+
+
+def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:
+    """Return lists of rows from one on."""
+    first = indptr[row]
+    return indptr[row:] - first, entries[first:]

@@ -19,6 +19,7 @@ from labelprism.filters import SpectralForest
 from labelprism.filters.base import Step
 from labelprism.heads.blend import BlendWeights
 from labelprism.heads.label_clusters import LabelClusters
+from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -27,18 +28,6 @@ _FOREST_TABLES = ("blocks", "tables", "buckets", "dense", "leaf_begin", "leaf_la
 _LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
-
-
-class Calibration(NamedTuple):
-    """From scores to probabilities: p = 1 / (1 + exp(-(slope * s + row_slope * t + intercept))).
-
-    s is the score, and t the logarithm of the softmax over the candidates of the row: a score means more where the
-    others are low.
-    """
-
-    slope: float = 1.0
-    row_slope: float = 0.0
-    intercept: float = 0.0
 
 
 class LabelFacts(NamedTuple):
@@ -391,18 +380,6 @@ class DefaultRecipe:
         if not self.settings.unit_rows or norm == 0:
             return row
         return sp.csr_array((row.data / np.float32(norm), row.indices, row.indptr), shape=row.shape)
-
-
-def log_softmax_by_row(scores: sp.csr_array) -> npt.NDArray[np.float64]:
-    """Return the stored entries, less the logarithm of the sum of their exponentials in the row."""
-    lengths = np.diff(scores.indptr)
-    filled = np.flatnonzero(lengths)
-    values = scores.data.astype(np.float64)
-    if not filled.size:
-        return np.asarray(values)
-    starts, lengths = scores.indptr[filled], lengths[filled]
-    values -= np.repeat(np.maximum.reduceat(values, starts), lengths)
-    return np.asarray(values - np.repeat(np.log(np.add.reduceat(np.exp(values), starts)), lengths))
 
 
 def forest_tables(forest: SpectralForest) -> Arrays:

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from labelprism._arrays import Float32, Int32, Int64
 from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
 from labelprism.heads.label_clusters import LabelClusters
-from labelprism.recipe_model import Calibration, log_softmax_by_row
+from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
 
 Float64 = npt.NDArray[np.float64]

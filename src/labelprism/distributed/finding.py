@@ -14,9 +14,9 @@ from labelprism.distributed.label_shards import Centroids, Lists, stacked, task_
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import BlendWeights
 from labelprism.heads.label_clusters import LabelClusters, label_clusters
+from labelprism.recipe_calibration import Calibration
 from labelprism.recipe_model import (
     Arrays,
-    Calibration,
     DefaultRecipe,
     LabelFacts,
     recipe_arrays,

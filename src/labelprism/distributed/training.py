@@ -57,9 +57,9 @@ from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
 from labelprism.heads.label_clusters import LabelClusters, merged_classes
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics.ranking import inverse_propensity_of_counts
+from labelprism.recipe_calibration import Calibration
 from labelprism.recipe_model import (
     Arrays,
-    Calibration,
     DefaultRecipe,
     LabelFacts,
     forest_tables,
