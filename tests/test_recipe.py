@@ -196,6 +196,14 @@ def test_near_centroids_are_those_of_the_strongest_features() -> None:
     assert others > 25, "the weak features would make no difference here"
 
 
+def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: Any, settings: RecipeSettings) -> None:
+    X, Y, X_test, Y_test = data
+    model = fit_default(X, Y, preset=settings, validation=(X_test[:150], Y_test[:150]))
+    assert precision_at_k(Y_test[150:], model.predict_topk(X_test[150:], 1)[0], 1) > 0.9
+    assert (model.blend_.clusters > 0) == (settings.label_clusterings > 0)
+    np.testing.assert_array_equal(model.label_counts_, Y.sum(axis=0))  # nothing else has learned from them
+
+
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
     labels, _ = model.predict_topk(data[2], 3)
     longer, _ = model.predict_topk(sp.csr_array(data[2] * np.float32(8)), 3)

@@ -79,6 +79,16 @@ def test_takes_what_is_there_and_makes_the_rest(data: Any, undisturbed: Any, tmp
         assert (tmp_path / "c" / name).stat().st_ino == inode
 
 
+def test_classifiers_of_clusters_are_kept_too(data: Any, tmp_path: Path) -> None:
+    whole = model(preset="accurate").fit(*data)
+    assert "cluster_of" in whole.recipe_.arrays
+    assert_same(whole, model(preset="accurate").fit(*data, checkpoint=tmp_path / "c"))
+    shards = sorted(name for name in stages(tmp_path / "c") if name.startswith("head_"))
+    for name in shards[::2]:
+        shutil.rmtree(tmp_path / "c" / name)
+    assert_same(whole, model(preset="accurate").fit(*data, checkpoint=tmp_path / "c"))
+
+
 def killed_after(seconds: float, folder: Path, data: Any, how: int) -> bool:
     """Train in a process that is killed after some time, unless it ends before; return whether it ended."""
     child = os.fork()
