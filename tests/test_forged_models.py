@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.base import clone
 from labelprism import PrismClassifier
 from labelprism.filters import SpectralTree
 from labelprism.heads import LogisticHead, LowRankHead
+from labelprism.recipe_settings import PRESETS
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -37,8 +39,10 @@ MODELS = {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("models")
-    for name, model in MODELS.items():
-        model.fit(X, Y).save(root / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9))  # clusters in any case
+        for name, model in MODELS.items():
+            model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
     yield root
     MODELS.update({name: clone(model) for name, model in MODELS.items()})  # native parts must not outlive the tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from labelprism.heads.blend import log_head
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
 
-CLUSTERED = RecipeSettings(label_clusterings=2, cluster_labels=6)
+CLUSTERED = RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_gain=-1e9)
 
 
 def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
@@ -158,8 +159,8 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
         RecipeSettings(label_clusterings=2, cluster_labels=6, use_head=False),
         RecipeSettings(label_clusterings=2, cluster_labels=6, use_learned_blend=False),
-        RecipeSettings(label_clusterings=1, cluster_labels=1),
-        RecipeSettings(label_clusterings=3, cluster_labels=1000),
+        RecipeSettings(label_clusterings=1, cluster_labels=1, cluster_gain=-1e9),
+        RecipeSettings(label_clusterings=3, cluster_labels=1000, cluster_gain=-1e9),
     ],
 )
 def test_every_step_can_be_left_out(data: Any, chosen: RecipeSettings) -> None:
@@ -202,6 +203,16 @@ def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: 
     assert precision_at_k(Y_test[150:], model.predict_topk(X_test[150:], 1)[0], 1) > 0.9
     assert (model.blend_.clusters > 0) == (settings.label_clusterings > 0)
     np.testing.assert_array_equal(model.label_counts_, Y.sum(axis=0))  # nothing else has learned from them
+
+
+def test_clusters_are_taken_where_they_make_the_labels_likelier(data: Any) -> None:
+    plain = fit_default(*data[:2])
+    clustered, refused = (fit_default(*data[:2], preset=replace(CLUSTERED, cluster_gain=g)) for g in (-1e9, 1e9))
+    assert "cluster_of" in clustered.arrays
+    assert set(refused.arrays) == set(plain.arrays)
+    for name, array in plain.arrays.items():  # and then nothing is left of them
+        np.testing.assert_array_equal(array, refused.arrays[name], err_msg=name)
+    assert refused.blend_ == plain.blend_
 
 
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:

@@ -26,7 +26,8 @@ NEW = slice(500, 1200)
 @pytest.fixture(scope="module", params=[0, 2], ids=["default", "clusters"])
 def small(request: pytest.FixtureRequest) -> DefaultRecipe:
     """A model of the first rows."""
-    return fit_default(X[OLD], Y[OLD], preset=RecipeSettings(label_clusterings=request.param, cluster_labels=10))
+    clusters = {"label_clusterings": request.param, "cluster_labels": 10, "cluster_gain": -1e9}
+    return fit_default(X[OLD], Y[OLD], preset=RecipeSettings(**clusters))
 
 
 def first_is_right(model: DefaultRecipe, X: Any, Y: sp.csr_array) -> float:

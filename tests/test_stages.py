@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from labelprism import PrismClassifier
 from labelprism._stages import Checkpoint, digest
 from labelprism.errors import CheckpointError
 from labelprism.heads import one_vs_rest
+from labelprism.recipe_settings import PRESETS
 
 N, D, C = 1500, 200, 150
 
@@ -79,7 +81,8 @@ def test_takes_what_is_there_and_makes_the_rest(data: Any, undisturbed: Any, tmp
         assert (tmp_path / "c" / name).stat().st_ino == inode
 
 
-def test_classifiers_of_clusters_are_kept_too(data: Any, tmp_path: Path) -> None:
+def test_classifiers_of_clusters_are_kept_too(data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9))
     whole = model(preset="accurate").fit(*data)
     assert "cluster_of" in whole.recipe_.arrays
     assert_same(whole, model(preset="accurate").fit(*data, checkpoint=tmp_path / "c"))

@@ -22,12 +22,10 @@ from labelprism._stages import Checkpoint, NoStages, Stages, digest
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
 from labelprism.heads.centroids import centroids, label_sums, row_norms
-from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters, merged_classes
+from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
-from labelprism.recipe_calibration import Calibration
 from labelprism.recipe_model import (
     DefaultRecipe,
     LabelFacts,
@@ -38,9 +36,11 @@ from labelprism.recipe_model import (
 )
 from labelprism.recipe_settings import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
+    Learned,
     Opinions,
     held_out_rows,
     is_wide_better,
+    kept_classes,
     learned_blend,
     rounded,
     said_of_held_out,
@@ -92,12 +92,11 @@ class _Part(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """The classifiers of labels and, after them, of clusters; what they say of the candidates of held-out rows."""
+    """The classifiers of labels, or of classes, and what they say of the candidates of held-out rows."""
 
     weights: sp.csr_array
     bias: Float32
-    margin: Float32
-    of_clusters: Float32 | None
+    said: tuple[Float32, Float32 | None, Float32 | None]
 
 
 class _Found(NamedTuple):
@@ -213,7 +212,8 @@ class _Training:
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)
         self._note("head")
-        blend, calibration = self._blend(rows, found, head)
+        learned = self._blend(rows, found, head)
+        clusters = clusters if learned.uses_clusters else None
         del found  # all that is not needed any more makes room for the tables
         self._note("blend")
         if rows.is_joined and rows.n_seen < rows.X.shape[0]:
@@ -221,11 +221,14 @@ class _Training:
             sums.sort_indices()
             norms = row_norms(sums)
             centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
-        labels = LabelFacts(head.bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
-        del rows, sums
+        weights, bias = kept_classes(head.weights, head.bias, clusters, rows.Y.shape[1], self.settings)
+        labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
+        del rows, sums, head
         longest_list = self.settings.longest_list
-        arrays = recipe_arrays(forest_tables(forest), head.weights, centre, labels, longest_list, clusters)
-        model = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, blend, calibration, self.settings))
+        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, longest_list, clusters)
+        model = DefaultRecipe(
+            arrays, recipe_meta(centre.shape, forest, learned.blend, learned.calibration, self.settings)
+        )
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model
@@ -326,7 +329,7 @@ class _Training:
         n_labels, held = rows.Y.shape[1], _rows_from(found.indptr, found.labels, rows.n_seen)
         if not self.settings.use_head:
             nothing = sp.csr_array((n_labels, rows.X.shape[1]), dtype=np.float32)
-            return _Head(nothing, np.zeros(n_labels, np.float32), np.zeros(held[1].size, np.float32), None)
+            return _Head(nothing, np.zeros(n_labels, np.float32), (np.zeros(held[1].size, np.float32), None, None))
         head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
         learned = rows.learned
         is_held_out = np.zeros(learned.X.shape[0], np.uint8)
@@ -340,12 +343,7 @@ class _Training:
             ends, asked = _rows_from(indptr, classes, rows.n_seen)
             candidates = sp.csr_array((np.ones(asked.size), asked, ends), shape=(ends.size - 1, Y.shape[1]))
             margins = head.scores(rows.held_out.X, candidates)
-        said = said_of_held_out(margins, *held, clusters)
-        if clusters is None:
-            return _Head(head.weights_, head.bias_, *said)
-        weights, bias = merged_classes(head.weights_, head.bias_, clusters, head.drop / 2)
-        weights.data = rounded(weights.data)
-        return _Head(weights, bias, *said)
+        return _Head(head.weights_, head.bias_, said_of_held_out(margins, *held, clusters))
 
     def _classes(self, rows: _Rows, found: _Found, clusters: LabelClusters | None) -> tuple[sp.csr_array, Int64, Int32]:
         """Return what the head learns: labels of the rows that it learns from, and candidates of all rows.
@@ -359,14 +357,14 @@ class _Training:
         asked = clusters.candidate_classes(*candidates, rows.n_seen, self.n_threads)
         return (classes_of_rows(rows.learned.Y, clusters, self.n_threads), *asked)
 
-    def _blend(self, rows: _Rows, found: _Found, head: _Head) -> tuple[BlendWeights, Calibration]:
+    def _blend(self, rows: _Rows, found: _Found, head: _Head) -> Learned:
         if rows.n_seen == rows.X.shape[0]:
-            return DEFAULT_BLEND, Calibration()
+            return Learned()
         indptr, labels = _rows_from(found.indptr, found.labels, rows.n_seen)
         importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
-        said = Opinions(indptr, labels, head.margin, found.log_forest, found.cosine, head.of_clusters)
+        said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
-        return learned_blend(said, rows.held_out.Y, counts, importance, self.settings.use_learned_blend)
+        return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

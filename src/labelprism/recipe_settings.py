@@ -37,6 +37,9 @@ class RecipeSettings:
         `labelprism.heads.label_clusters`.
     cluster_labels : int
         The most labels of a cluster.
+    cluster_gain : float
+        By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
+        taken.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -58,6 +61,7 @@ class RecipeSettings:
     held_out: int = 1500
     label_clusterings: int = 0
     cluster_labels: int = 100
+    cluster_gain: float = 5.0
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True

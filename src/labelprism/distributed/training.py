@@ -53,11 +53,9 @@ from labelprism.distributed.spread_growth import SpreadLimits
 from labelprism.distributed.spread_tasks import total_of
 from labelprism.distributed.subtrees import grown_forest
 from labelprism.filters import SpectralForest
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
-from labelprism.heads.label_clusters import LabelClusters, merged_classes
+from labelprism.heads.label_clusters import LabelClusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics.ranking import inverse_propensity_of_counts
-from labelprism.recipe_calibration import Calibration
 from labelprism.recipe_model import (
     Arrays,
     DefaultRecipe,
@@ -68,10 +66,11 @@ from labelprism.recipe_model import (
 )
 from labelprism.recipe_settings import RecipeSettings
 from labelprism.recipe_stages import (
+    Learned,
     Opinions,
     held_out_rows,
+    kept_classes,
     learned_blend,
-    rounded,
     said_of_held_out,
     with_more_candidates,
 )
@@ -154,9 +153,9 @@ class DistributedTraining:
         self._note("head")
         trained: list[Shard] = cluster.fetch("head", [shard for _, shard in shards])
         all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
-        blend, calibration = self._blend(said, n_held, trained, seen.counts, all_counts)
+        learned = self._blend(said, n_held, trained, seen.counts, all_counts)
         self._note("blend")
-        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, blend, calibration)
+        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned)
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model, chunks.counts.weighted
@@ -293,35 +292,32 @@ class DistributedTraining:
         self.stages.save("head", {"ends": np.array([0, *(end for _, end in ranges)])})
         return ranges, list(memory)
 
-    def _blend(
-        self, of_held: Any, n_held: int, shards: list[Shard], seen: LabelCounts, counts: LabelCounts
-    ) -> tuple[BlendWeights, Calibration]:
+    def _blend(self, of_held: Any, n_held: int, shards: list[Shard], seen: LabelCounts, counts: LabelCounts) -> Learned:
         if not n_held:
-            return DEFAULT_BLEND, Calibration()
+            return Learned()
         (indptr, at, log_forest, cosine), Y = of_held
         importance = None
         if self.objective == "propensity":
             importance = inverse_propensity_of_counts(counts.plain, round(seen.row_weight) + n_held)
         margins = sp.csr_array(sp.hstack([shard.margins for shard in shards], format="csr"))
-        margin, of_clusters = said_of_held_out(margins, indptr, at, self.clusters)
-        opinions = Opinions(indptr, at, margin, log_forest, cosine, of_clusters)
-        return learned_blend(opinions, Y, seen.weighted, importance, self.settings.use_learned_blend)
+        opinions = Opinions(indptr, at, log_forest, cosine, *said_of_held_out(margins, indptr, at, self.clusters))
+        return learned_blend(opinions, Y, seen.weighted, importance, self.settings)
 
     def _model(
-        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, blend: BlendWeights,
-        calibration: Calibration,
-    ) -> DefaultRecipe:  # fmt: skip
+        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, learned: Learned
+    ) -> DefaultRecipe:
         ends: list[Centroids] = self.cluster.fetch("centroids", centres)
         centre, norms = stacked([own.centre for own in ends]), np.concatenate([own.norms for own in ends])
         bias: Float32 = np.concatenate([shard.bias for shard in shards])
         weights = stacked([shard.weights for shard in shards])
-        if self.clusters is not None:
-            weights, bias = merged_classes(weights, bias, self.clusters, OneVsRestHead(**self.settings.head).drop / 2)
-            weights.data = rounded(weights.data)
+        clusters = self.clusters if learned.uses_clusters else None
+        weights, bias = kept_classes(weights, bias, clusters, centre.shape[0], self.settings)
         facts, longest_list = LabelFacts(bias, counts, norms), self.settings.longest_list
-        arrays = recipe_arrays(tables, weights, centre, facts, longest_list, self.clusters)
+        arrays = recipe_arrays(tables, weights, centre, facts, longest_list, clusters)
         grown = SpectralForest(**self.settings.forest)
-        return DefaultRecipe(arrays, recipe_meta(centre.shape, grown, blend, calibration, self.settings))
+        return DefaultRecipe(
+            arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)
+        )
 
 
 def _with_validation(counts: LabelCounts, validation: Chunk | None) -> LabelCounts:

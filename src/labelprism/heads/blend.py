@@ -78,26 +78,45 @@ def learn_blend(
     importance : float64 array of shape (m,), optional
         How much it matters to rank the label high where it is true: the inverse propensities, for instance.
     """
+    return blend_and_likelihood(indptr, features, is_true, n_true, importance)[0]
+
+
+def blend_and_likelihood(
+    indptr: Int64,
+    features: Float64,
+    is_true: npt.NDArray[np.bool_],
+    n_true: npt.NDArray[Any] | None = None,
+    importance: Float64 | None = None,
+) -> tuple[BlendWeights, float]:
+    """Return the blend, and the logarithm of the likelihood of any true label at its maximum.
+
+    The likelihood says more surely than nDCG@5 of as many rows whether other features would be better.
+
+    Parameters
+    ----------
+    indptr, features, is_true, n_true, importance : see `learn_blend`
+    """
     n = len(indptr) - 1
     row = np.repeat(np.arange(n), np.diff(indptr))
     weight = is_true.astype(np.float64) if importance is None else is_true * importance
     mass = np.bincount(row, weight, n)
     kept = mass[row] > 0  # rows without a true candidate teach nothing
     if not kept.any():
-        return DEFAULT_BLEND
+        return DEFAULT_BLEND, 0.0
     teaches = mass > 0
     # Each row counts the same; with importance each true label does as its own says.
     share = weight[kept] / (mass[row[kept]] if importance is None else mass.sum() / teaches.sum())
     problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
     all_labels = problem.maximise(problem.of_all_labels, problem.default)
     if np.bincount(row[kept], is_true[kept]).max() <= 1:
-        return _blend_of(all_labels)
+        return _blend_of(all_labels), problem.of_all_labels(all_labels).value
     any_label = problem.maximise(problem.of_any_label, all_labels)
+    likelihood = problem.of_any_label(any_label).value
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
     least = _LEAST_WEIGHTS[: features.shape[1]]
     ways = [np.maximum(all_labels + step * (any_label - all_labels), least) for step in _STEPS]
-    gains = np.stack([_gains(indptr, _combined(features, way), weight, ideal, importance is None) for way in ways])
-    return _blend_of(ways[_first_of_the_best(gains)])
+    gains = np.stack([_gains(indptr, combined(features, way), weight, ideal, importance is None) for way in ways])
+    return _blend_of(ways[_first_of_the_best(gains)]), likelihood
 
 
 def _blend_of(weights: Float64) -> BlendWeights:
@@ -118,7 +137,7 @@ def _first_of_the_best(gains: Float64) -> int:
     return int(np.argmax(behind.sum(1) <= _DOUBT * doubt))
 
 
-def _combined(features: Float64, weights: Float64) -> Float64:
+def combined(features: Float64, weights: Float64) -> Float64:
     """Return features @ weights, without BLAS: its threads take longer to wake up than these few numbers need."""
     return np.asarray(np.einsum("ij,j->i", features, weights))
 
@@ -132,7 +151,7 @@ def _gains(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[An
         return np.asarray(found.sum(1))
     discount = 1 / np.log2(np.arange(2, 7))
     most = np.concatenate([[1.0], np.cumsum(discount)])[np.minimum(ideal, 5).astype(np.intp)]
-    return np.asarray(_combined(found, discount) / most)
+    return np.asarray(combined(found, discount) / most)
 
 
 class _Likelihood(NamedTuple):
@@ -206,7 +225,7 @@ class _Softmax:
 
     def _probabilities(self, w: Float64) -> tuple[Float64, Float64]:
         """Return the probability of each candidate in its row, and its logarithm."""
-        score = _combined(self.features, w)
+        score = combined(self.features, w)
         score -= np.repeat(np.maximum.reduceat(score, self.starts), self.lengths)
         p = np.exp(score)
         total = np.add.reduceat(p, self.starts)
