@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.base import clone
 from labelprism import PrismClassifier
 from labelprism.filters import SpectralTree
 from labelprism.heads import LogisticHead, LowRankHead
+from labelprism.recipe_settings import PRESETS
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -28,6 +30,7 @@ X_TEST = planted(n=12, c=120, seed=1)[0]
 TREE = SpectralTree(6, max_depth=3, verbose=False)
 MODELS = {
     "default": PrismClassifier(random_state=0),
+    "accurate": PrismClassifier(preset="accurate", random_state=0),
     "logistic": PrismClassifier(TREE, LogisticHead(passes=1), random_state=0),
     "low-rank": PrismClassifier(TREE, LowRankHead(3, passes=1), random_state=0),
 }
@@ -36,16 +39,19 @@ MODELS = {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("models")
-    for name, model in MODELS.items():
-        model.fit(X, Y).save(root / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9))  # clusters in any case
+        for name, model in MODELS.items():
+            model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
     yield root
     MODELS.update({name: clone(model) for name, model in MODELS.items()})  # native parts must not outlive the tests
 
 
 def with_array(saved: Path, target: Path, name: str, change: Any) -> Path:
-    """A copy of the default model with one array changed."""
-    model = Path(shutil.copytree(saved / "default", target / "model"))
+    """A copy of the default model, or of the accurate one where only that has the array, with the array changed."""
+    base = "accurate" if name.startswith("cluster_") else "default"
+    model = Path(shutil.copytree(saved / base, target / "model"))
     array = np.load(model / f"{name}.npy")
     change(array)
     np.save(model / f"{name}.npy", array)
@@ -85,6 +91,9 @@ FORGED = {
     "list_too_long": ("label_lists", put((slice(None), 2), 2**31 - 1)),
     "near_descends": ("label_near_begin", put(1, 2**40)),
     "head_bias_infinite": ("head_bias", put(0, -np.inf)),
+    "cluster_beyond_the_last": ("cluster_of", put((0, 0), 2**31 - 1)),
+    "cluster_before_the_first": ("cluster_of", put((2, -1), -1)),
+    "cluster_bias_not_a_number": ("cluster_bias", put(0, np.nan)),
     "counts_negative": ("label_counts", put(0, -7)),
     "counts_not_numbers": ("label_counts", put(0, np.nan)),
 }

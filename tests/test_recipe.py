@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference
+from labelprism.heads.blend import log_head
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
+
+CLUSTERED = RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_gain=-1e9)
 
 
 def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
@@ -33,9 +38,14 @@ def data() -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]:
     return X[:600], Y[:600], X[600:], Y[600:]
 
 
+@pytest.fixture(scope="module", params=[RecipeSettings(), CLUSTERED], ids=["default", "clusters"])
+def settings(request: pytest.FixtureRequest) -> RecipeSettings:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def model(data: Any) -> DefaultRecipe:
-    return fit_default(*data[:2])
+def model(data: Any, settings: RecipeSettings) -> DefaultRecipe:
+    return fit_default(*data[:2], preset=settings)
 
 
 def test_learns(data: Any, model: DefaultRecipe) -> None:
@@ -47,8 +57,9 @@ def test_learns(data: Any, model: DefaultRecipe) -> None:
 
 
 @pytest.mark.parametrize("n_jobs", [2, 5])
-def test_threads_change_nothing(data: Any, model: DefaultRecipe, n_jobs: int) -> None:
-    other = fit_default(*data[:2], n_jobs=n_jobs)
+def test_threads_change_nothing(data: Any, settings: RecipeSettings, model: DefaultRecipe, n_jobs: int) -> None:
+    other = fit_default(*data[:2], preset=settings, n_jobs=n_jobs)
+    assert set(model.arrays) == set(other.arrays)
     for name, array in model.arrays.items():
         np.testing.assert_array_equal(array, other.arrays[name], err_msg=name)
     for a, b in zip(model.predict_topk(data[2], 7), other.predict_topk(data[2], 7, n_jobs=n_jobs), strict=True):
@@ -93,16 +104,33 @@ def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
         ("forest_children", lambda a: a[:-1]),
         ("head_bias", lambda a: a[:-1]),
         ("label_counts", lambda a: a[:-1]),
+        ("cluster_of", lambda a: a + 1),
+        ("cluster_of", lambda a: a - 1),
+        ("cluster_of", lambda a: a[:, :-1].copy()),
+        ("cluster_of", lambda a: a[:0]),
+        ("cluster_bias", lambda a: a[:-1]),
+        ("cluster_bias", lambda a: a[:0]),
     ):
+        if name not in model.arrays:
+            continue
         arrays = {**model.arrays, name: change(model.arrays[name])}
-        with pytest.raises(ValueError, match=r"damaged|for every label|fit together|cut off"):
+        with pytest.raises(ValueError, match=r"damaged|for every label|fit together|cut off|out of range"):
             DefaultRecipe(arrays, model.meta)
+
+
+def _log_p_of_clusters(model: DefaultRecipe, X: sp.csr_array) -> npt.NDArray[Any]:
+    """Return the mean of log p of every label's clusters, of shape (n, c); 0 without clusters."""
+    if "cluster_of" not in model.arrays:
+        return np.zeros((X.shape[0], model.n_labels_))
+    margins = X @ model.cluster_weights_.toarray().T + model.arrays["cluster_bias"]
+    return log_head(margins)[:, model.arrays["cluster_of"]].mean(axis=1)
 
 
 def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
     X = normalize(data[2])
     log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
     centre, head = model.centroids_.toarray(), model.head_.toarray()
+    of_clusters = _log_p_of_clusters(model, X)
     labels, scores = model.predict_topk(data[2], 30)
     blend = model.blend_
     prior = blend.frequency * np.log1p(model.label_counts_)
@@ -116,22 +144,27 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         expected = _reference.blended_row(
             x, found, near, centre, head, model.bias_, prior, (blend.head, blend.forest, blend.centroid)
         )
+        expected = {label: score + blend.clusters * of_clusters[i, label] for label, score in expected.items()}
         got = {int(label): float(score) for label, score in zip(labels[i], scores[i], strict=True) if label >= 0}
         assert got == pytest.approx({k: v for k, v in expected.items() if k in got}, abs=1e-3)
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "chosen",
     [
         RecipeSettings(use_head=False),
         RecipeSettings(centroid_candidates=0),
         RecipeSettings(use_learned_blend=False),
         RecipeSettings(unit_rows=False),
         RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
+        RecipeSettings(label_clusterings=2, cluster_labels=6, use_head=False),
+        RecipeSettings(label_clusterings=2, cluster_labels=6, use_learned_blend=False),
+        RecipeSettings(label_clusterings=1, cluster_labels=1, cluster_gain=-1e9),
+        RecipeSettings(label_clusterings=3, cluster_labels=1000, cluster_gain=-1e9),
     ],
 )
-def test_every_step_can_be_left_out(data: Any, settings: RecipeSettings) -> None:
-    labels, _ = fit_default(*data[:2], preset=settings).predict_topk(data[2], 1)
+def test_every_step_can_be_left_out(data: Any, chosen: RecipeSettings) -> None:
+    labels, _ = fit_default(*data[:2], preset=chosen).predict_topk(data[2], 1)
     assert precision_at_k(data[3], labels, 1) > 0.8
 
 
@@ -164,6 +197,24 @@ def test_near_centroids_are_those_of_the_strongest_features() -> None:
     assert others > 25, "the weak features would make no difference here"
 
 
+def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: Any, settings: RecipeSettings) -> None:
+    X, Y, X_test, Y_test = data
+    model = fit_default(X, Y, preset=settings, validation=(X_test[:150], Y_test[:150]))
+    assert precision_at_k(Y_test[150:], model.predict_topk(X_test[150:], 1)[0], 1) > 0.9
+    assert (model.blend_.clusters > 0) == (settings.label_clusterings > 0)
+    np.testing.assert_array_equal(model.label_counts_, Y.sum(axis=0))  # nothing else has learned from them
+
+
+def test_clusters_are_taken_where_they_make_the_labels_likelier(data: Any) -> None:
+    plain = fit_default(*data[:2])
+    clustered, refused = (fit_default(*data[:2], preset=replace(CLUSTERED, cluster_gain=g)) for g in (-1e9, 1e9))
+    assert "cluster_of" in clustered.arrays
+    assert set(refused.arrays) == set(plain.arrays)
+    for name, array in plain.arrays.items():  # and then nothing is left of them
+        np.testing.assert_array_equal(array, refused.arrays[name], err_msg=name)
+    assert refused.blend_ == plain.blend_
+
+
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
     labels, _ = model.predict_topk(data[2], 3)
     longer, _ = model.predict_topk(sp.csr_array(data[2] * np.float32(8)), 3)
@@ -181,28 +232,32 @@ def test_presets_and_objectives(data: Any, preset: str, objective: Any) -> None:
 # -------------------------------------------------------------------------------------------------------- awkward input
 
 
+@pytest.mark.parametrize("preset", ["default", "accurate"])
 @pytest.mark.parametrize("n", [1, 2, 9, 30])
-def test_few_rows(n: int) -> None:
+def test_few_rows(n: int, preset: str) -> None:
     X, Y = planted(n, c=4)
-    labels, scores = fit_default(X, Y).predict_topk(X, 6)
+    labels, scores = fit_default(X, Y, preset=preset).predict_topk(X, 6)
     assert labels.shape == (n, 6)
     assert (labels < 4).all()
     assert ((labels == -1) == (scores == -np.inf)).all()
 
 
-def test_empty_rows_and_rows_without_labels() -> None:
+@pytest.mark.parametrize("preset", ["default", "accurate"])
+def test_empty_rows_and_rows_without_labels(preset: str) -> None:
     X, Y = planted(100)
     X, Y = X.toarray(), Y.toarray()
     X[::5] = 0
     Y[::7] = 0
-    model = fit_default(X, Y)
+    model = fit_default(X, Y, preset=preset)
     labels, scores = model.predict_topk(sp.csr_array((2, X.shape[1]), dtype=np.float32), 3)
     assert labels.shape == (2, 3)
     assert not np.isnan(scores).any()
 
 
-def test_no_labels_at_all() -> None:
-    labels, _ = fit_default(planted(40)[0], sp.csr_array((40, 3), dtype=np.float32)).predict_topk(planted(5)[0], 2)
+@pytest.mark.parametrize("preset", ["default", "accurate"])
+def test_no_labels_at_all(preset: str) -> None:
+    model = fit_default(planted(40)[0], sp.csr_array((40, 3), dtype=np.float32), preset=preset)
+    labels, _ = model.predict_topk(planted(5)[0], 2)
     assert (labels == -1).all()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelprism.recipe import DefaultRecipe, fit_default
+from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
 from labelprism.recipe_update import updated
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
@@ -23,10 +23,11 @@ OLD = slice(0, 500)
 NEW = slice(500, 1200)
 
 
-@pytest.fixture(scope="module")
-def small() -> DefaultRecipe:
+@pytest.fixture(scope="module", params=[0, 2], ids=["default", "clusters"])
+def small(request: pytest.FixtureRequest) -> DefaultRecipe:
     """A model of the first rows."""
-    return fit_default(X[OLD], Y[OLD])
+    clusters = {"label_clusterings": request.param, "cluster_labels": 10, "cluster_gain": -1e9}
+    return fit_default(X[OLD], Y[OLD], preset=RecipeSettings(**clusters))
 
 
 def first_is_right(model: DefaultRecipe, X: Any, Y: sp.csr_array) -> float:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from labelprism import PrismClassifier
 from labelprism._stages import Checkpoint, digest
 from labelprism.errors import CheckpointError
 from labelprism.heads import one_vs_rest
+from labelprism.recipe_settings import PRESETS
 
 N, D, C = 1500, 200, 150
 
@@ -77,6 +79,17 @@ def test_takes_what_is_there_and_makes_the_rest(data: Any, undisturbed: Any, tmp
     assert_same(undisturbed, model().fit(*data, checkpoint=tmp_path / "c"))
     for name, inode in kept.items():  # and does not make again what is there
         assert (tmp_path / "c" / name).stat().st_ino == inode
+
+
+def test_classifiers_of_clusters_are_kept_too(data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9))
+    whole = model(preset="accurate").fit(*data)
+    assert "cluster_of" in whole.recipe_.arrays
+    assert_same(whole, model(preset="accurate").fit(*data, checkpoint=tmp_path / "c"))
+    shards = sorted(name for name in stages(tmp_path / "c") if name.startswith("head_"))
+    for name in shards[::2]:
+        shutil.rmtree(tmp_path / "c" / name)
+    assert_same(whole, model(preset="accurate").fit(*data, checkpoint=tmp_path / "c"))
 
 
 def killed_after(seconds: float, folder: Path, data: Any, how: int) -> bool:

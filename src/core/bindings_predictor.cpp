@@ -19,6 +19,18 @@ AllowList allow_list(const Vector<std::uint8_t>& flags, std::int64_t n_labels) {
   return {first, n_labels - std::count(first, first + n_labels, 0)};
 }
 
+// Clusterings of the labels, of shape (clusterings, labels); there are as many clusters as biases beyond the labels.
+LabelClusters checked_clusters(const Matrix<std::int32_t>& clusters, const Vector<float>& bias, std::int64_t n_labels) {
+  const auto n_clusterings = static_cast<std::int64_t>(clusters.shape(0));
+  const std::int64_t n_clusters = static_cast<std::int64_t>(bias.size()) - n_labels;
+  require(static_cast<std::int64_t>(clusters.shape(1)) == n_labels && (n_clusterings == 0) == (n_clusters == 0) &&
+              0 <= n_clusters && n_clusters <= kMostClusters,
+          "bias must have an entry for every label and every cluster, clusters one for every label; there may be 35000 "
+          "clusters");
+  require(n_clusters == 0 || all_below(clusters.data(), clusters.size(), n_clusters), "a cluster is out of range");
+  return {clusters.data(), n_clusterings, n_clusters};
+}
+
 void bind_tables(nb::class_<Predictor>& predictor) {
   predictor
       .def_static(
@@ -80,20 +92,21 @@ void bind_predictor(nb::module_& m) {
           "__init__",
           [](Predictor* self, const ForestScorer& forest, Matrix<std::int64_t> lists, Vector<std::int32_t> list_labels,
              Vector<std::uint32_t> pairs, Matrix<std::uint32_t> words, Vector<std::int64_t> near_begin,
-             Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Vector<float> bias,
-             Vector<float> prior, float head_weight, float forest_weight, float centroid_weight,
-             std::int64_t forest_candidates, std::int64_t centroid_candidates, bool unit_rows) {
-            require(static_cast<std::int64_t>(bias.size()) == forest.n_labels() &&
-                        static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
-                    "bias and prior must have an entry for every label");
+             Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Matrix<std::int32_t> clusters,
+             Vector<float> bias, Vector<float> prior, float head_weight, float forest_weight, float centroid_weight,
+             float clusters_weight, std::int64_t forest_candidates, std::int64_t centroid_candidates, bool unit_rows) {
+            const LabelClusters of_labels = checked_clusters(clusters, bias, forest.n_labels());
+            require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
+                    "prior must have an entry for every label");
             require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
                         centroid_candidates <= kMostCandidates,
                     "forest_candidates must be from 1 to 30000, centroid_candidates from 0 to 30000");
             require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
-                        std::isfinite(forest_weight) && std::isfinite(centroid_weight),
+                        std::isfinite(forest_weight) && std::isfinite(centroid_weight) &&
+                        std::isfinite(clusters_weight),
                     "bias, prior and blend must be finite");
             LabelTables tables;
-            tables.n_labels = forest.n_labels();
+            tables.n_labels = forest.n_labels() + of_labels.n_clusters;
             tables.lists = stored<WeightList>(lists);
             tables.list_labels = stored<std::int32_t>(list_labels);
             tables.pairs = stored<std::uint32_t>(pairs);
@@ -103,16 +116,18 @@ void bind_predictor(nb::module_& m) {
             tables.near_cosine = stored<std::uint16_t>(near_cosine);
             require(tables.n_features() == forest.n_features(), "there must be a list for every feature");
             check_tables(tables);
-            new (self) Predictor(forest, std::move(tables), bias.data(), prior.data(),
-                                 {head_weight, forest_weight, centroid_weight},
+            new (self) Predictor(forest, std::move(tables), of_labels, bias.data(), prior.data(),
+                                 {head_weight, forest_weight, centroid_weight, clusters_weight},
                                  {forest_candidates, centroid_candidates, unit_rows});
           },
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
-          nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>(), "forest"_a,
-          array("lists"), array("list_labels"), array("pairs"), array("words"), array("near_begin"),
-          array("near_label"), array("near_cosine"), array("bias"), array("prior"), nb::kw_only(), "head_weight"_a,
-          "forest_weight"_a, "centroid_weight"_a, "forest_candidates"_a, "centroid_candidates"_a, "unit_rows"_a,
-          "Arrays of `tables_of` are used, not copied.")
+          nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>(),
+          nb::keep_alive<1, 10>(), "forest"_a, array("lists"), array("list_labels"), array("pairs"), array("words"),
+          array("near_begin"), array("near_label"), array("near_cosine"), array("clusters"), array("bias"),
+          array("prior"), nb::kw_only(), "head_weight"_a, "forest_weight"_a, "centroid_weight"_a, "clusters_weight"_a,
+          "forest_candidates"_a, "centroid_candidates"_a, "unit_rows"_a,
+          "Arrays of `tables_of` and `clusters` are used, not copied. Tables and `bias` have the labels, then the "
+          "clusters; `clusters` has the cluster of every label for each clustering, none or several.")
       .def(
           "predict",
           [](const Predictor& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
@@ -217,15 +232,18 @@ void bind_predictor(nb::module_& m) {
             NewArray<float> forest = new_array({candidates.size()}, &out.forest);
             NewArray<float> margin = new_array({candidates.size()}, &out.margin);
             NewArray<float> cosine = new_array({candidates.size()}, &out.cosine);
+            NewArray<float> clusters = new_array({self.has_clusters() ? candidates.size() : 0}, &out.clusters);
+            if (!self.has_clusters()) out.clusters = nullptr;
             {
               const nb::gil_scoped_release release;
               score_candidates(self, X, given, Routing{smallest}, n_threads, out);
             }
-            return std::tuple(score, forest, margin, cosine);
+            return std::tuple(score, forest, margin, cosine, clusters);
           },
           array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"),
           "smallest"_a, "n_threads"_a = 1,
-          "Scores of given candidates, log p_F, margins of the head and cosines, entry by entry.");
+          "Scores of given candidates, log p_F, margins of the head, cosines and, if there are clusters, means of their "
+          "log p, entry by entry.");
 }
 
 }  // namespace labelprism

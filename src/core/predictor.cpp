@@ -31,16 +31,19 @@ float least_near_value(const SparseRow& row, std::vector<float>& sizes) {
 
 }  // namespace
 
-PredictorRoom::PredictorRoom(std::int64_t n_labels)
-    : forest_(n_labels), sum_(static_cast<std::size_t>(n_labels), 0.0f), slot_(static_cast<std::size_t>(n_labels), 0) {}
+PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
+    : forest_(n_labels),
+      sum_(static_cast<std::size_t>(n_labels), 0.0f),
+      slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
-Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const float* bias, const float* prior,
-                     const BlendWeights& blend, const PredictorSettings& settings)
+Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const LabelClusters& clusters, const float* bias,
+                     const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
     : forest_(forest),
       tables_(std::move(tables)),
+      clusters_(clusters),
       blend_(blend),
       settings_(settings),
-      bias_(bias, bias + forest.n_labels()),
+      bias_(bias, bias + forest.n_labels() + clusters.n_clusters),
       prior_(prior, prior + forest.n_labels()),
       kernels_(&block_kernels()) {}
 
@@ -117,39 +120,71 @@ void Predictor::look_up(const std::int32_t* labels, std::int64_t count, Predicto
   }
 }
 
+// Notes the candidates and their clusters, ascending, in scored_ and slot_, and returns how many there are.
+std::size_t Predictor::place_scored(PredictorRoom& room) const {
+  auto& scored = room.scored_;
+  scored.assign(room.found.labels.begin(), room.found.labels.end());
+  const auto first_cluster = static_cast<std::ptrdiff_t>(scored.size());
+  for (std::int64_t k = 0; k < clusters_.n_clusterings; ++k) {
+    for (const std::int32_t label : room.found.labels) {
+      const std::int32_t cluster = cluster_of(k, label);
+      std::uint16_t& slot = room.slot_[static_cast<std::size_t>(cluster)];
+      if (!slot) scored.push_back(cluster);
+      slot = 1;
+    }
+  }
+  std::sort(scored.begin() + first_cluster, scored.end());
+  const std::size_t count = scored.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    room.slot_[static_cast<std::size_t>(scored[i])] = static_cast<std::uint16_t>(i + 1);
+  }
+  return count;
+}
+
+// Fills found.clusters from the margins of the clusters, which have their places in slot_.
+void Predictor::add_up_clusters(PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  found.clusters.clear();
+  if (clusters_.n_clusterings == 0) return;
+  found.clusters.assign(found.labels.size(), 0.0f);
+  const float share = 1.0f / static_cast<float>(clusters_.n_clusterings);
+  for (std::int64_t k = 0; k < clusters_.n_clusterings; ++k) {
+    for (std::size_t i = 0; i < found.labels.size(); ++i) {
+      const std::uint16_t slot = room.slot_[static_cast<std::size_t>(cluster_of(k, found.labels[i]))];
+      found.clusters[i] += share * log_head(found.margin[slot - 1u]);
+    }
+  }
+}
+
 void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
   RowCandidates& found = room.found;
-  const std::size_t count = found.labels.size(), padded = (count + 7) / 8 * 8;
+  const std::size_t count = place_scored(room), padded = (count + 7) / 8 * 8;
+  room.scored_.resize(padded, 0);
   found.margin.assign(padded, 0.0f);
   found.cosine.assign(padded, 0.0f);
   room.places_.assign(padded, 0);
-  room.padded_.assign(padded, 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t label = found.labels[i];
-    found.margin[i] = bias_[static_cast<std::size_t>(label)];
-    room.slot_[static_cast<std::size_t>(label)] = static_cast<std::uint16_t>(i + 1);
-    room.padded_[i] = label;
-  }
+  for (std::size_t i = 0; i < count; ++i) found.margin[i] = bias_[static_cast<std::size_t>(room.scored_[i])];
   for (std::int64_t t = 0; t < row.count; ++t) {
     const WeightList& list = tables_.lists[static_cast<std::size_t>(row.features[t])];
     if (list.layout == WeightList::kShort) {
-      score_short(list, row.values[t], room);
+      score_short(list, row.values[t], count, room);
       continue;
     }
-    const std::int32_t* at = room.padded_.data();
+    const std::int32_t* at = room.scored_.data();
     if (list.layout == WeightList::kBitmap) {
       kernels_->find_places(tables_.words.data() + list.first_label, static_cast<std::uint32_t>(list.length),
-                            found.labels.data(), static_cast<std::int64_t>(count), room.places_.data());
+                            room.scored_.data(), static_cast<std::int64_t>(count), room.places_.data());
       at = room.places_.data();
     }
     kernels_->add_weights(tables_.pairs.data() + list.first_pair, at, static_cast<std::int64_t>(padded), row.values[t],
                           found.margin.data(), found.cosine.data());
   }
-  for (const std::int32_t label : found.labels) room.slot_[static_cast<std::size_t>(label)] = 0;
+  add_up_clusters(room);
+  for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
 }
 
 // A list without array or bitmap is read to its end, or searched for every candidate.
-void Predictor::score_short(const WeightList& list, float value, PredictorRoom& room) const {
+void Predictor::score_short(const WeightList& list, float value, std::size_t count, PredictorRoom& room) const {
   RowCandidates& found = room.found;
   const std::int32_t* first = tables_.list_labels.data() + list.first_label;
   const std::int32_t* end = first + list.length;
@@ -158,7 +193,7 @@ void Predictor::score_short(const WeightList& list, float value, PredictorRoom& 
     found.margin[i] += value * from_half(pairs[at]);
     found.cosine[i] += value * from_half(pairs[at] >> 16);
   };
-  if (list.length <= kSearchRatio * static_cast<std::int64_t>(found.labels.size())) {
+  if (list.length <= kSearchRatio * static_cast<std::int64_t>(count)) {
     for (const std::int32_t* at = first; at != end; ++at) {
       if (static_cast<std::size_t>(*at) >= room.slot_.size()) continue;  // of a damaged model
       const std::uint16_t slot = room.slot_[static_cast<std::size_t>(*at)];
@@ -167,10 +202,10 @@ void Predictor::score_short(const WeightList& list, float value, PredictorRoom& 
     return;
   }
   const std::int32_t* at = first;
-  for (std::size_t i = 0; i < found.labels.size(); ++i) {
-    at = std::lower_bound(at, end, found.labels[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    at = std::lower_bound(at, end, room.scored_[i]);
     if (at == end) break;
-    if (*at == found.labels[i]) add(i, at - first);
+    if (*at == room.scored_[i]) add(i, at - first);
   }
 }
 
@@ -191,11 +226,11 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
   const std::int64_t k = std::max(settings_.forest_candidates, wanted);
   forest_.score(row, k, routing, allowed.flags, room.forest_);
   if (allowed.flags && allowed.count <= k) {
-    room.padded_.clear();
+    room.scored_.clear();
     for (std::int64_t label = 0; label < n_labels(); ++label) {
-      if (allowed.flags[label]) room.padded_.push_back(static_cast<std::int32_t>(label));
+      if (allowed.flags[label]) room.scored_.push_back(static_cast<std::int32_t>(label));
     }
-    look_up(room.padded_.data(), static_cast<std::int64_t>(room.padded_.size()), room);
+    look_up(room.scored_.data(), static_cast<std::int64_t>(room.scored_.size()), room);
   } else {
     nearest(row, allowed, room);
     unite(room);
@@ -289,6 +324,7 @@ void score_candidates(const Predictor& predictor, const CsrView& X, const CsrVie
             out.forest[t + i] = room.found.forest[at];
             out.margin[t + i] = room.found.margin[at];
             out.cosine[t + i] = room.found.cosine[at];
+            if (out.clusters) out.clusters[t + i] = room.found.clusters[at];
           }
         }
       }

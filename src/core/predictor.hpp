@@ -1,5 +1,8 @@
 // From a row of X to its best labels in one go: candidates of the forest and of the label centroids, the scores of all
-// three experts, their blend, the k best.
+// experts, their blend, the k best.
+//
+// Clusters of labels, where there are any, have classifiers too. To the tables they are further labels, numbered from
+// n_labels on, so that one way through the features of a row serves both.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +19,21 @@
 
 namespace labelprism {
 
-// Places of candidates are held in 16 bits.
+// Places of candidates and of their clusters together are held in 16 bits.
 inline constexpr std::int64_t kMostCandidates = 30000;
+inline constexpr std::int64_t kMostClusters = 35000;
 
-// score = head * log p_H + forest * log p_F + centroid * cosine + prior[label]
+// score = head * log p_H + forest * log p_F + centroid * cosine + clusters * (mean of log p of the label's clusters)
+//         + prior[label]
 struct BlendWeights {
-  float head, forest, centroid;
+  float head, forest, centroid, clusters;
+};
+
+// Clusterings of the labels: of clustering k, label j is in cluster of_label[k * n_labels + j].
+struct LabelClusters {
+  const std::int32_t* of_label = nullptr;
+  std::int64_t n_clusterings = 0;
+  std::int64_t n_clusters = 0;  // of all clusterings together, numbered through
 };
 
 struct PredictorSettings {
@@ -34,14 +46,15 @@ struct PredictorSettings {
 struct RowCandidates {
   std::vector<std::int32_t> labels;  // ascending
   std::vector<float> forest;         // log p_F, kNotReached for labels that the forest does not know of
-  std::vector<float> margin;         // of the head; margins and cosines go on to a multiple of 8
+  std::vector<float> margin;         // of the head; margins and cosines go on with the clusters, to a multiple of 8
   std::vector<float> cosine;
+  std::vector<float> clusters;  // the mean of log p of the label's clusters; empty where there are none
 };
 
 // Room for one row at a time; one for each thread.
 class PredictorRoom {
  public:
-  explicit PredictorRoom(std::int64_t n_labels);
+  PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters);
   RowCandidates found;
 
  private:
@@ -52,7 +65,7 @@ class PredictorRoom {
   std::vector<std::pair<float, std::int32_t>> near_;
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
-  std::vector<std::int32_t> padded_;  // the candidates, and zeros to a multiple of 8
+  std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
   std::vector<std::int32_t> places_;  // of them in a list
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<float> values_;  // of the row, made unit
@@ -75,19 +88,21 @@ struct AllowList {
 
 class Predictor {
  public:
-  // `forest` is kept by reference; bias (of the head) and prior have an entry for each label and are copied.
-  Predictor(const ForestScorer& forest, LabelTables&& tables, const float* bias, const float* prior,
-            const BlendWeights& blend, const PredictorSettings& settings);
+  // `forest` and the arrays of `clusters` are kept by reference. Bias (of the head, then of the clusters' classifiers) and
+  // prior (of labels) are copied.
+  Predictor(const ForestScorer& forest, LabelTables&& tables, const LabelClusters& clusters, const float* bias,
+            const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
 
   std::int64_t n_features() const { return forest_.n_features(); }
   std::int64_t n_labels() const { return forest_.n_labels(); }
   const LabelTables& tables() const { return tables_; }
+  bool has_clusters() const { return clusters_.n_clusterings > 0; }
 
   // Lends a room to use(room): making one costs more than predicting a row.
   template <class Use>
   void with_room(const Use& use) const {
     rooms_.lend([&](std::unique_ptr<PredictorRoom>& room) {
-      if (!room) room = std::make_unique<PredictorRoom>(n_labels());
+      if (!room) room = std::make_unique<PredictorRoom>(n_labels(), clusters_.n_clusters);
       use(*room);
     });
   }
@@ -107,8 +122,9 @@ class Predictor {
 
   // The blend of what the experts say of candidate i.
   float blended(const RowCandidates& found, std::size_t i) const {
-    return blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
-           blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])];
+    const float score = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
+                        blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])];
+    return found.clusters.empty() ? score : score + blend_.clusters * found.clusters[i];
   }
 
  private:
@@ -116,11 +132,17 @@ class Predictor {
   void nearest(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const;
+  std::int32_t cluster_of(std::int64_t clustering, std::int32_t label) const {
+    return static_cast<std::int32_t>(n_labels()) + clusters_.of_label[clustering * n_labels() + label];
+  }
+  std::size_t place_scored(PredictorRoom& room) const;
   void score(const SparseRow& row, PredictorRoom& room) const;
-  void score_short(const WeightList& list, float value, PredictorRoom& room) const;
+  void score_short(const WeightList& list, float value, std::size_t count, PredictorRoom& room) const;
+  void add_up_clusters(PredictorRoom& room) const;
 
   const ForestScorer& forest_;
   LabelTables tables_;
+  LabelClusters clusters_;
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
@@ -139,6 +161,7 @@ void find_candidates(const Predictor& predictor, const CsrView& X, const Routing
 // What the experts say of given candidates, which ascend within each row, entry by entry.
 struct GivenScores {
   float *score, *forest, *margin, *cosine;
+  float* clusters;  // null where there are none
 };
 void score_candidates(const Predictor& predictor, const CsrView& X, const CsrView& candidates, const Routing& routing,
                       int n_threads, const GivenScores& out);

@@ -528,6 +528,29 @@ def candidate_scores(
     candidates: Int32,
     n_threads: int = 1,
 ) -> Float32: ...
+def cluster_labels(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    n_clusterings: int,
+    most_labels: int,
+    seed: int,
+    n_threads: int = 1,
+) -> tuple[Int32, int]: ...
+def label_classes(
+    indptr: Int64, labels: Int32, clusters: Int32, n_clusters: int, n_threads: int = 1
+) -> tuple[Int64, Int32]: ...
+def candidate_classes(
+    indptr: Int64,
+    candidates: Int32,
+    label_indptr: Int64,
+    labels: Int32,
+    n_seen: int,
+    clusters: Int32,
+    n_clusters: int,
+    n_threads: int = 1,
+) -> tuple[Int64, Int32]: ...
 
 class Predictor:
     def __init__(
@@ -540,12 +563,14 @@ class Predictor:
         near_begin: Int64,
         near_label: Int32,
         near_cosine: UInt16,
+        clusters: Int32,
         bias: Float32,
         prior: Float32,
         *,
         head_weight: float,
         forest_weight: float,
         centroid_weight: float,
+        clusters_weight: float,
         forest_candidates: int,
         centroid_candidates: int,
         unit_rows: bool,
@@ -595,7 +620,7 @@ class Predictor:
         candidates: Int32,
         smallest: float,
         n_threads: int = 1,
-    ) -> tuple[Float32, Float32, Float32, Float32]: ...
+    ) -> tuple[Float32, Float32, Float32, Float32, Float32]: ...
 
 def use_scratch(folder: str) -> None: ...
 def use_array_memory() -> object: ...

@@ -45,10 +45,13 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     labels_per_row = Y.nnz / max(n, 1)
     asked = with_more_candidates(settings, labels_per_row)
     candidates = asked.training_candidates + asked.centroid_candidates
+    n_trees, clusterings = SpectralForest(**settings.forest).n_trees, settings.label_clusterings
     # X: the unit rows, and those of the roots that are split at the same time.
-    copies_of_x = 1 + min(n_threads, SpectralForest(**settings.forest).n_trees)
+    copies_of_x = 1 + min(n_threads, n_trees)
+    of_candidates = (10 + 5 * clusterings) * n * candidates
+    of_labels = (5850 + 550 * n_trees + 2000 * clusterings) * c
     sums_of_labels = min(nnz * labels_per_row, c * d)
-    in_memory = _PROGRAM + 8 * nnz * copies_of_x + 10 * n * candidates + 5 * sums_of_labels + 7500 * c
+    in_memory = _PROGRAM + 8 * nnz * copies_of_x + of_candidates + 5 * sums_of_labels + of_labels
     with_scratch = _PROGRAM + 50e6 + 8 * n + 100 * d + 1500 * c
     return Needs(int(in_memory), int(min(with_scratch, in_memory)))
 

@@ -22,12 +22,11 @@ from labelprism._stages import Checkpoint, NoStages, Stages, digest
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
 from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
 from labelprism.recipe_model import (
-    Calibration,
     DefaultRecipe,
     LabelFacts,
     forest_tables,
@@ -37,12 +36,14 @@ from labelprism.recipe_model import (
 )
 from labelprism.recipe_settings import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
+    Learned,
     Opinions,
     held_out_rows,
     is_wide_better,
+    kept_classes,
     learned_blend,
     rounded,
-    values_at,
+    said_of_held_out,
     with_more_candidates,
     with_wide_search,
 )
@@ -88,6 +89,14 @@ class _Part(NamedTuple):
     X: sp.csr_array
     Y: sp.csr_array
     weight: Float32 | None
+
+
+class _Head(NamedTuple):
+    """The classifiers of labels, or of classes, and what they say of the candidates of held-out rows."""
+
+    weights: sp.csr_array
+    bias: Float32
+    said: tuple[Float32, Float32 | None, Float32 | None]
 
 
 class _Found(NamedTuple):
@@ -200,9 +209,11 @@ class _Training:
         self._note("centroids")
         found = self._candidates(forest, centre, rows)
         self._note("candidates")
-        head = self._head(rows, found)
+        clusters = self._clusters(centre)
+        head = self._head(rows, found, clusters)
         self._note("head")
-        blend, calibration = self._blend(rows, found, head)
+        learned = self._blend(rows, found, head)
+        clusters = clusters if learned.uses_clusters else None
         del found  # all that is not needed any more makes room for the tables
         self._note("blend")
         if rows.is_joined and rows.n_seen < rows.X.shape[0]:
@@ -210,10 +221,14 @@ class _Training:
             sums.sort_indices()
             norms = row_norms(sums)
             centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
-        labels = LabelFacts(head.bias_, label_mass(rows.learned.Y, rows.learned.weight), norms)
-        del rows, sums
-        arrays = recipe_arrays(forest_tables(forest), head.weights_, centre, labels, self.settings.longest_list)
-        model = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, blend, calibration, self.settings))
+        weights, bias = kept_classes(head.weights, head.bias, clusters, rows.Y.shape[1], self.settings)
+        labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
+        del rows, sums, head
+        longest_list = self.settings.longest_list
+        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, longest_list, clusters)
+        model = DefaultRecipe(
+            arrays, recipe_meta(centre.shape, forest, learned.blend, learned.calibration, self.settings)
+        )
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model
@@ -283,13 +298,15 @@ class _Training:
         """Return a predictor without a head, for rows that are unit already."""
         nothing = sp.csr_array(centre.shape, dtype=np.float32)
         zeros = np.zeros(centre.shape[0], np.float32)
-        arrays: Any = (*label_arrays(nothing, centre, settings.longest_list).values(), zeros, zeros)
+        no_clusters = np.zeros((0, centre.shape[0]), np.int32)
+        arrays: Any = (*label_arrays(nothing, centre, settings.longest_list).values(), no_clusters, zeros, zeros)
         return _core.Predictor(
             forest.scorer_,
             *arrays,
             head_weight=0.0,
             forest_weight=1.0,
             centroid_weight=1.0,
+            clusters_weight=0.0,
             forest_candidates=settings.training_candidates,
             centroid_candidates=settings.centroid_candidates,
             unit_rows=False,
@@ -301,36 +318,56 @@ class _Training:
             return None
         return native.find(*csr_parts(rows.held_out.X), forest.smallest, 1.0, self.n_threads)
 
-    def _head(self, rows: _Rows, found: _Found) -> OneVsRestHead:
-        head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
-        if not self.settings.use_head:
-            n, c = rows.Y.shape
-            head.weights_ = sp.csr_array((c, rows.X.shape[1]), dtype=np.float32)
-            head.bias_ = np.zeros(c, np.float32)
-            head.held_out_margins_ = sp.csr_array((n, c), dtype=np.float32)
-            return head
-        learned = rows.learned
-        n = learned.X.shape[0]
-        indptr = found.indptr[: n + 1]
-        is_held_out = np.zeros(n, np.uint8)
-        is_held_out[rows.n_seen :] = 1
-        head._fit(
-            learned.X, learned.Y, indptr, found.labels[: indptr[-1]], is_held_out, learned.weight, stages=self.stages
-        )
-        head.weights_.data = rounded(head.weights_.data)
-        return head
+    def _clusters(self, centre: sp.csr_array) -> LabelClusters | None:
+        """Return the clusterings of the labels that the head is to learn, if any."""
+        if not self.settings.label_clusterings or not self.settings.use_head:
+            return None
+        wanted = (self.settings.label_clusterings, self.settings.cluster_labels)
+        return label_clusters(centre, *wanted, self.seed, self.n_threads)
 
-    def _blend(self, rows: _Rows, found: _Found, head: OneVsRestHead) -> tuple[BlendWeights, Calibration]:
+    def _head(self, rows: _Rows, found: _Found, clusters: LabelClusters | None) -> _Head:
+        n_labels, held = rows.Y.shape[1], _rows_from(found.indptr, found.labels, rows.n_seen)
+        if not self.settings.use_head:
+            nothing = sp.csr_array((n_labels, rows.X.shape[1]), dtype=np.float32)
+            return _Head(nothing, np.zeros(n_labels, np.float32), (np.zeros(held[1].size, np.float32), None, None))
+        head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
+        learned = rows.learned
+        is_held_out = np.zeros(learned.X.shape[0], np.uint8)
+        is_held_out[rows.n_seen :] = 1
+        Y, indptr, classes = self._classes(rows, found, clusters)
+        known = indptr[: learned.X.shape[0] + 1]
+        head._fit(learned.X, Y, known, classes[: known[-1]], is_held_out, learned.weight, stages=self.stages)
+        head.weights_.data = rounded(head.weights_.data)
+        margins = head.held_out_margins_[rows.n_seen :]
+        if not rows.is_joined:
+            ends, asked = _rows_from(indptr, classes, rows.n_seen)
+            candidates = sp.csr_array((np.ones(asked.size), asked, ends), shape=(ends.size - 1, Y.shape[1]))
+            margins = head.scores(rows.held_out.X, candidates)
+        return _Head(head.weights_, head.bias_, said_of_held_out(margins, *held, clusters))
+
+    def _classes(self, rows: _Rows, found: _Found, clusters: LabelClusters | None) -> tuple[sp.csr_array, Int64, Int32]:
+        """Return what the head learns: labels of the rows that it learns from, and candidates of all rows.
+
+        With clusters, these are classes; see `LabelClusters`.
+        """
+        if clusters is None:
+            return rows.learned.Y, found.indptr, found.labels
+        own = csr_parts(rows.Y)
+        candidates = (found.indptr, found.labels, own.indptr, own.indices)
+        asked = clusters.candidate_classes(*candidates, rows.n_seen, self.n_threads)
+        return (classes_of_rows(rows.learned.Y, clusters, self.n_threads), *asked)
+
+    def _blend(self, rows: _Rows, found: _Found, head: _Head) -> Learned:
         if rows.n_seen == rows.X.shape[0]:
-            return DEFAULT_BLEND, Calibration()
-        X, Y, _ = rows.held_out
-        first = found.indptr[rows.n_seen]
-        indptr, labels = found.indptr[rows.n_seen :] - first, found.labels[first:]
-        if rows.is_joined or not self.settings.use_head:
-            margin = values_at(head.held_out_margins_[rows.n_seen :], indptr, labels)
-        else:
-            margin = head.scores(X, sp.csr_array((np.ones(labels.size), labels, indptr), shape=Y.shape)).data
+            return Learned()
+        indptr, labels = _rows_from(found.indptr, found.labels, rows.n_seen)
         importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
-        said = Opinions(indptr, labels, margin, found.log_forest, found.cosine)
+        said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
-        return learned_blend(said, Y, counts, importance, self.settings.use_learned_blend)
+        return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
+
+
+def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:
+    """Return lists of rows from one on."""
+    first = indptr[row]
+    return indptr[row:] - first, entries[first:]

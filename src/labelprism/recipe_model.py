@@ -13,11 +13,13 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, Int64, as_csr, csr_parts
+from labelprism._arrays import Float32, Int32, Int64, as_csr, csr_of, csr_parts
 from labelprism._threads import thread_count
 from labelprism.filters import SpectralForest
 from labelprism.filters.base import Step
 from labelprism.heads.blend import BlendWeights
+from labelprism.heads.label_clusters import LabelClusters
+from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -28,25 +30,13 @@ _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
 
 
-class Calibration(NamedTuple):
-    """From scores to probabilities: p = 1 / (1 + exp(-(slope * s + row_slope * t + intercept))).
-
-    s is the score, and t the logarithm of the softmax over the candidates of the row: a score means more where the
-    others are low.
-    """
-
-    slope: float = 1.0
-    row_slope: float = 0.0
-    intercept: float = 0.0
-
-
 class LabelFacts(NamedTuple):
     """One number of each kind for every label.
 
     Attributes
     ----------
     bias : float32 array of shape (c,)
-        That of the head.
+        That of the head; after it, the biases of clusters where there are any.
     counts : float64 array of shape (c,)
         The weight of the label's examples.
     norms : float64 array of shape (c,)
@@ -65,6 +55,7 @@ class Experts(NamedTuple):
     forest: Float32
     head: Float32
     centroid: Float32
+    clusters: Float32
 
 
 class DefaultRecipe:
@@ -98,7 +89,8 @@ class DefaultRecipe:
         sizes = (_size(meta, name) for name in ("n_features", "n_labels", "n_trees"))
         self.n_features_in_, self.n_labels_, self.n_trees_ = sizes
         self.settings = RecipeSettings(**meta["settings"])
-        self.blend_ = BlendWeights(**{name: _number(meta["blend"], name) for name in BlendWeights._fields})
+        blend = {"clusters": 0.0, **meta["blend"]}  # models without clusters may not know of their weight
+        self.blend_ = BlendWeights(**{name: _number(blend, name) for name in BlendWeights._fields})
         self.calibration_ = Calibration(**{name: _number(meta["calibration"], name) for name in Calibration._fields})
         self._smallest = _number(meta, "smallest")
         if not 0 <= self._smallest <= 1:
@@ -119,13 +111,16 @@ class DefaultRecipe:
             raise ValueError("label_counts does not fit the labels; the model is damaged")
         tables: Any = [self.arrays[f"label_{name}"] for name in _LABEL_TABLES]
         prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
-        arrays: Any = (*tables, self.bias_, prior)
+        clusters = self.arrays.get("cluster_of", np.zeros((0, self.n_labels_), np.int32))
+        bias = np.concatenate([self.bias_, self.arrays.get("cluster_bias", np.zeros(0, np.float32))])
+        arrays: Any = (*tables, clusters, bias, prior)
         return _core.Predictor(
             self._scorer,
             *arrays,
             head_weight=blend.head,
             forest_weight=blend.forest,
             centroid_weight=blend.centroid,
+            clusters_weight=blend.clusters,
             forest_candidates=settings.forest_candidates,
             centroid_candidates=settings.centroid_candidates,
             unit_rows=settings.unit_rows,
@@ -232,7 +227,8 @@ class DefaultRecipe:
         Returns
         -------
         Experts
-            Arrays in the order of the entries: scores, log p_F, margins of the head, cosines.
+            Arrays in the order of the entries: scores, log p_F, margins of the head, cosines, and the means of log p of
+            the labels' clusters, which is empty where there are none.
         """
         X = self._checked(X)
         if candidates.shape != (X.shape[0], self.n_labels_):
@@ -319,7 +315,8 @@ class DefaultRecipe:
     @cached_property
     def _weights(self) -> tuple[sp.csr_array, sp.csr_array]:
         begin, label, head, centroid = self._predictor.weights()
-        shape = (self.n_features_in_, self.n_labels_)
+        n_clusters = self.arrays["cluster_bias"].size if "cluster_bias" in self.arrays else 0
+        shape = (self.n_features_in_, self.n_labels_ + n_clusters)
         by_label = (sp.csr_array(sp.csr_array((w, label, begin), shape=shape).T.tocsr()) for w in (head, centroid))
         head_of, centroid_of = by_label
         for matrix in (head_of, centroid_of):
@@ -329,12 +326,17 @@ class DefaultRecipe:
     @property
     def head_(self) -> sp.csr_array:
         """The weights of the head, of shape (c, d)."""
-        return self._weights[0]
+        return self._weights[0][: self.n_labels_]
+
+    @property
+    def cluster_weights_(self) -> sp.csr_array:
+        """The weights of the classifiers of clusters, of shape (clusters, d)."""
+        return self._weights[0][self.n_labels_ :]
 
     @property
     def centroids_(self) -> sp.csr_array:
         """The label centroids, of shape (c, d)."""
-        return self._weights[1]
+        return self._weights[1][: self.n_labels_]
 
     def head_bias(self, label: int) -> float:
         """Return the bias of a label's classifier."""
@@ -380,18 +382,6 @@ class DefaultRecipe:
         return sp.csr_array((row.data / np.float32(norm), row.indices, row.indptr), shape=row.shape)
 
 
-def log_softmax_by_row(scores: sp.csr_array) -> npt.NDArray[np.float64]:
-    """Return the stored entries, less the logarithm of the sum of their exponentials in the row."""
-    lengths = np.diff(scores.indptr)
-    filled = np.flatnonzero(lengths)
-    values = scores.data.astype(np.float64)
-    if not filled.size:
-        return np.asarray(values)
-    starts, lengths = scores.indptr[filled], lengths[filled]
-    values -= np.repeat(np.maximum.reduceat(values, starts), lengths)
-    return np.asarray(values - np.repeat(np.log(np.add.reduceat(np.exp(values), starts)), lengths))
-
-
 def forest_tables(forest: SpectralForest) -> Arrays:
     """Return the arrays of a fitted forest; see `recipe_arrays`."""
     tables = forest.scorer_.tables()
@@ -403,8 +393,9 @@ def forest_tables(forest: SpectralForest) -> Arrays:
 
 
 def recipe_arrays(
-    forest: Arrays, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int
-) -> Arrays:
+    forest: Arrays, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int,
+    clusters: LabelClusters | None = None,
+) -> Arrays:  # fmt: skip
     """Return the arrays of a model.
 
     Parameters
@@ -412,15 +403,19 @@ def recipe_arrays(
     forest : dict of str to array
         As from `forest_tables`.
     head, centre : csr_arrays of shape (c, d)
-        The weights of the head, and the centroids.
+        The weights of the head, after them those of clusters where there are any; and the centroids.
     labels : LabelFacts
     longest_list : int
         Centroids are looked for among so many labels of each feature.
+    clusters : LabelClusters, optional
     """
+    c = centre.shape[0]
+    of_clusters = {} if clusters is None else {"cluster_of": clusters.of_label, "cluster_bias": labels.bias[c:]}
     return {
         **forest,
         **label_arrays(head, centre, longest_list),
-        "head_bias": labels.bias,
+        **of_clusters,
+        "head_bias": labels.bias[:c],
         "label_counts": labels.counts,
         "label_norms": labels.norms,
     }
@@ -428,6 +423,9 @@ def recipe_arrays(
 
 def label_arrays(head: sp.csr_array, centre: sp.csr_array, longest_list: int) -> Arrays:
     """Return the arrays of head and centroids; see `recipe_arrays`."""
+    if head.shape[0] > centre.shape[0]:  # clusters have no centroids
+        ends = np.full(head.shape[0] - centre.shape[0], centre.indptr[-1], centre.indptr.dtype)
+        centre = csr_of(np.concatenate([centre.indptr, ends]), centre.indices, centre.data, head.shape)
     tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), centre.shape[1], longest_list)
     return {f"label_{name}": tables[name] for name in _LABEL_TABLES}
 

@@ -32,6 +32,14 @@ class RecipeSettings:
         is not tried.
     held_out : int
         The most rows that the blend is learned on.
+    label_clusterings : int
+        How many times the labels are clustered, for classifiers of clusters and of labels within them; see
+        `labelprism.heads.label_clusters`.
+    cluster_labels : int
+        The most labels of a cluster.
+    cluster_gain : float
+        By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
+        taken.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -51,6 +59,9 @@ class RecipeSettings:
     wide_search: tuple[int, int] = (20, 256)
     wide_gain: float = 0.015
     held_out: int = 1500
+    label_clusterings: int = 0
+    cluster_labels: int = 100
+    cluster_gain: float = 5.0
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -61,7 +72,10 @@ class RecipeSettings:
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
-        forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1}, forest_candidates=100, training_candidates=100
+        forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1},
+        forest_candidates=100,
+        training_candidates=100,
+        label_clusterings=3,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},

@@ -10,9 +10,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from labelprism._arrays import Float32, Int32, Int64
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, is_true_label, learn_blend, log_head
-from labelprism.recipe_model import Calibration, log_softmax_by_row
+from labelprism._arrays import Float32, Int32, Int64, row_range
+from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, blend_and_likelihood, combined, is_true_label, log_head
+from labelprism.heads.label_clusters import LabelClusters, merged_classes
+from labelprism.heads.one_vs_rest import OneVsRestHead
+from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
 
 Float64 = npt.NDArray[np.float64]
@@ -28,15 +30,29 @@ class Opinions(NamedTuple):
     ----------
     indptr, labels : int arrays of shapes (n + 1,) and (m,)
         The candidates of each row.
-    margin, log_forest, cosine : float32 arrays of shape (m,)
-        By the head, the forest and the centroids.
+    log_forest, cosine, margin : float32 arrays of shape (m,)
+        By the forest, the centroids and the head.
+    merged, clusters : float32 arrays of shape (m,) or None
+        Where labels were clustered: by the mean of the label's classifiers, see `mean_of_classes`, and the mean of log
+        p of its clusters.
     """
 
     indptr: Int64
     labels: Int32
-    margin: npt.NDArray[Any]
     log_forest: Float32
     cosine: Float32
+    margin: npt.NDArray[Any]
+    merged: Float32 | None = None
+    clusters: Float32 | None = None
+
+
+class Learned(NamedTuple):
+    """What was learned on held-out rows."""
+
+    blend: BlendWeights = DEFAULT_BLEND
+    calibration: Calibration = Calibration()
+    uses_clusters: bool = True
+    """Whether clusters of labels, where there are any, help."""
 
 
 def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> RecipeSettings:
@@ -78,9 +94,12 @@ def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
 
 
 def learned_blend(
-    said: Opinions, Y: sp.csr_array, counts: Float64, importance: Float64 | None, learns: bool
-) -> tuple[BlendWeights, Calibration]:
+    said: Opinions, Y: sp.csr_array, counts: Float64, importance: Float64 | None, settings: RecipeSettings
+) -> Learned:
     """Learn the blend on held-out rows, and the probabilities that its scores stand for.
+
+    Where labels were clustered, it is learned with what that adds and without it, and the more likely one is taken:
+    rows with many labels of one cluster may do better without.
 
     Parameters
     ----------
@@ -91,17 +110,26 @@ def learned_blend(
         The weight of each label's examples among the other rows.
     importance : float64 array of shape (c,) or None
         See `learn_blend`.
-    learns : bool
-        Whether the blend is learned, or is `DEFAULT_BLEND`.
+    settings : RecipeSettings
+        Whether the blend is learned, or is `DEFAULT_BLEND`; what clusters must gain.
     """
-    experts = (log_head(said.margin), said.log_forest, said.cosine, np.log1p(counts[said.labels]))
-    features = np.stack(experts, axis=1).astype(np.float64)
-    is_true = is_true_label(said.indptr, said.labels, Y)
-    blend = DEFAULT_BLEND
-    if learns:
-        of_entry = None if importance is None else importance[said.labels]
-        blend = learn_blend(said.indptr, features, is_true, np.diff(Y.indptr), of_entry)
-    return blend, _calibration(said.indptr, np.einsum("ij,j->i", features, np.array(blend)), is_true)
+    is_true, n_true = is_true_label(said.indptr, said.labels, Y), np.diff(Y.indptr)
+    of_entry = None if importance is None else importance[said.labels]
+    others = [said.log_forest, said.cosine, np.log1p(counts[said.labels])]
+    ways = [[log_head(said.margin), *others]]
+    if said.merged is not None and said.clusters is not None:
+        with_clusters = [log_head(said.merged), *others, said.clusters]
+        ways = [*ways, with_clusters] if settings.use_learned_blend else [with_clusters]
+    tried = []
+    for experts in ways:
+        features = np.stack(experts, axis=1).astype(np.float64)
+        blend, likelihood = DEFAULT_BLEND, 0.0
+        if settings.use_learned_blend:
+            blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
+        tried.append((likelihood, blend, combined(features, np.array(blend[: len(experts)]))))
+    uses_clusters = tried[-1][0] - tried[0][0] > settings.cluster_gain or len(tried) == 1
+    _, blend, scores = tried[-1 if uses_clusters else 0]
+    return Learned(blend, _calibration(said.indptr, scores, is_true), uses_clusters)
 
 
 def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
@@ -128,6 +156,50 @@ def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
     at = np.searchsorted(stored, asked)
     found = np.append(stored, -1)[at] == asked
     return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
+
+
+def said_of_held_out(
+    margins: sp.csr_array, indptr: Int64, labels: Int32, clusters: LabelClusters | None
+) -> tuple[Float32, Float32 | None, Float32 | None]:
+    """Return what classifiers say of the candidates of held-out rows: the last three of `Opinions`.
+
+    Parameters
+    ----------
+    margins : csr_array of shape (n, n_classes)
+        Of all classes of the candidates; see `LabelClusters`. Of the labels, if there are no clusters.
+    indptr, labels : int arrays of shapes (n + 1,) and (m,)
+        The candidates of each row.
+    clusters : LabelClusters or None
+    """
+    head = values_at(margins, indptr, labels)
+    if clusters is None:
+        return head, None, None
+    within, log_p = np.zeros_like(head), np.zeros_like(head)
+    share = np.float32(1 / clusters.n_clusterings)
+    for k in range(clusters.n_clusterings):
+        within += share * values_at(margins, indptr, clusters.within(k, labels))
+        log_p += share * log_head(values_at(margins, indptr, clusters.of_clusters(k, labels)))
+    return head, np.float32(0.5) * (head + within), log_p
+
+
+def kept_classes(
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters | None, n_labels: int, settings: RecipeSettings
+) -> tuple[sp.csr_array, Float32]:
+    """Return the classifiers that a model keeps: of the labels, then of the clusters if these are used.
+
+    Parameters
+    ----------
+    weights : csr_array of shape (n_classes, d)
+    bias : float32 array of shape (n_classes,)
+    clusters : LabelClusters or None
+    n_labels : int
+    settings : RecipeSettings
+    """
+    if clusters is None:
+        return row_range(weights, 0, n_labels), bias[:n_labels]
+    merged, merged_bias = merged_classes(weights, bias, clusters, OneVsRestHead(**settings.head).drop / 2)
+    merged.data = rounded(merged.data)
+    return merged, merged_bias
 
 
 def rounded(values: Float32) -> Float32:

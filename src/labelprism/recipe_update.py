@@ -1,7 +1,8 @@
 """New rows for a model of the default recipe: all that counts and weighs learns from them, the routers stay.
 
 The labels of the new rows join the leaves that the rows reach, so labels that the model has not met yet get their
-place; the classifiers go on from where they were, those of new labels from nothing; centroids move. The blend and the
+place; the classifiers go on from where they were, those of new labels from nothing; centroids move. Clusters of labels
+stay as they are, and a new label joins those of the label whose centroid is nearest to its own. The blend and the
 calibration stay as they were learned.
 """
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from labelprism._arrays import Float32
+from labelprism._arrays import Float32, Int32
 from labelprism._threads import thread_count
 from labelprism._weights import label_mass
 from labelprism.heads.centroids import centroids, label_sums, row_norms
@@ -52,12 +53,26 @@ def updated(
     if X.shape[0] == 0 and Y.shape[1] == model.n_labels_:
         return model
     unit = normalize(X) if model.settings.unit_rows and X.shape[0] else X
-    head = _learned_head(model, unit, Y, weight, n_jobs)
+    found = model.training_candidates(unit, n_jobs)
+    start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
+    head = _went_on(model, unit, Y, found, start, weight, n_jobs)
+    weights = head.weights_
     centre, norms = _moved_centroids(model, unit, Y, weight, thread_count(n_jobs))
+    of_clusters: Arrays = {}
+    if "cluster_of" in model.arrays:
+        clusters = _joined_clusters(model.arrays["cluster_of"], centre)
+        of_label = _members(clusters, model.arrays["cluster_bias"].size)
+        start = model.cluster_weights_, np.asarray(model.arrays["cluster_bias"])
+        learned = _went_on(
+            model, unit, _ones(Y @ of_label), _ones(_wider(found, Y.shape[1]) @ of_label), start, weight, n_jobs
+        )
+        weights = sp.csr_array(sp.vstack([weights, learned.weights_], format="csr"))
+        of_clusters = {"cluster_of": clusters, "cluster_bias": learned.bias_}
     arrays = {
         **model.arrays,
         **_filled_leaves(model, unit, Y, weight, n_jobs),
-        **label_arrays(head.weights_, centre, model.settings.longest_list),
+        **label_arrays(weights, centre, model.settings.longest_list),
+        **of_clusters,
         "head_bias": head.bias_,
         "label_norms": norms,
         "label_counts": _longer(model.label_counts_, Y.shape[1]) + label_mass(Y, weight),
@@ -65,17 +80,43 @@ def updated(
     return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1])})
 
 
-def _learned_head(
-    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_jobs: int | None
-) -> OneVsRestHead:
-    """Return the head after new rows, whose candidates are found as those of training rows are."""
-    found = model.training_candidates(X, n_jobs)
+def _went_on(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, candidates: sp.csr_array,
+    start: tuple[sp.csr_array, Float32], weight: Float32 | None, n_jobs: int | None,
+) -> OneVsRestHead:  # fmt: skip
+    """Return classifiers, of labels or of clusters, after new rows."""
     head = OneVsRestHead(**model.settings.head, n_jobs=n_jobs, random_state=0)
     head.cost *= _COST_OF_NEW_ROWS
-    start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
-    no_rows = np.zeros(0, np.uint8)
-    head._fit(X, Y, np.asarray(found.indptr, np.int64), np.asarray(found.indices, np.int32), no_rows, weight, start)
+    indptr, classes = np.asarray(candidates.indptr, np.int64), np.asarray(candidates.indices, np.int32)
+    head._fit(X, Y, indptr, classes, np.zeros(0, np.uint8), weight, start)
     return head
+
+
+def _joined_clusters(of_label: Int32, centre: sp.csr_array) -> Int32:
+    """Return the clusters of all labels: a new one joins those of the old label with the nearest centroid."""
+    n_old = of_label.shape[1]
+    cosines = sp.csr_array(centre[n_old:] @ centre[:n_old].T.tocsc())
+    nearest = np.asarray(cosines.argmax(axis=1)).ravel() if cosines.shape[0] else np.zeros(0, np.int64)
+    return np.concatenate([of_label, of_label[:, nearest]], axis=1)
+
+
+def _members(of_label: Int32, n_clusters: int) -> sp.csr_array:
+    """Return which label is in which cluster, of shape (c, clusters)."""
+    n_clusterings, c = of_label.shape
+    ends = n_clusterings * np.arange(c + 1)
+    return sp.csr_array((np.ones(of_label.size, np.float32), of_label.T.ravel(), ends), shape=(c, n_clusters))
+
+
+def _ones(matrix: sp.csr_array) -> sp.csr_array:
+    """Return which entries a matrix has, sorted."""
+    matrix = sp.csr_array(matrix)
+    matrix.sort_indices()
+    return sp.csr_array((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _wider(matrix: sp.csr_array, n_columns: int) -> sp.csr_array:
+    ones = np.ones(matrix.nnz, np.float32)
+    return sp.csr_array((ones, matrix.indices, matrix.indptr), shape=(matrix.shape[0], n_columns))
 
 
 def _moved_centroids(

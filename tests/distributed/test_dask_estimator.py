@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -22,6 +23,7 @@ from labelprism.distributed.spread_growth import SpreadLimits
 from labelprism.distributed.traffic import PHASES, phase_of, task_name
 from labelprism.filters import SpectralForest
 from labelprism.metrics import precision_at_k
+from labelprism.recipe_settings import PRESETS
 
 N = 12_000
 CUTS = [0, 3000, 6000, 6000, 9000, N]  # one chunk is empty
@@ -94,15 +96,19 @@ def test_trees_that_are_not_spread_give_the_bits_of_a_local_forest(
     assert growth < 3 * 3 * 8 * rows[0].nnz, model.bytes_sent_
 
 
-def test_nine_trees_that_are_not_spread(rows: Any, client: Any) -> None:
+def test_nine_trees_that_are_not_spread_and_clusters_of_labels(
+    rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_labels=20, cluster_gain=-1e9))
     X, Y = (matrix[:3000] for matrix in rows)
     model = DaskPrismClassifier(preset="accurate", random_state=0, client=client)
     model._limits = SpreadLimits(chunks_of_rows=1e9)
     model.fit(*(chunked(matrix, [0, 1000, 3000]) for matrix in (X, Y)))
     local = PrismClassifier(preset="accurate", random_state=0).fit(X, Y)
     assert model.recipe_.n_trees_ == 9
+    assert local.recipe_.arrays["cluster_bias"].size > 3
     for name, array in local.recipe_.arrays.items():
-        if name.startswith("forest_"):
+        if name.startswith(("forest_", "cluster_")) or name == "head_bias":
             np.testing.assert_array_equal(model.recipe_.arrays[name], array, err_msg=name)
 
 

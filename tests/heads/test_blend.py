@@ -13,16 +13,18 @@ from labelprism.heads.blend import DEFAULT_BLEND, _first_of_the_best, _Softmax, 
 def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows with one true candidate each, drawn by the softmax of weighted features."""
     rng = np.random.default_rng(seed)
-    features = rng.standard_normal((n * width, 4))
+    features = rng.standard_normal((n * width, len(weights)))
     score = (features @ weights).reshape(n, width) + rng.gumbel(size=(n, width))
     is_true = np.zeros((n, width), bool)
     is_true[np.arange(n), score.argmax(1)] = True
     return np.arange(n + 1, dtype=np.int64) * width, features, is_true.ravel()
 
 
-def test_finds_the_weights_that_made_the_data() -> None:
-    weights = [1.5, 0.5, 3.0, -0.5]
-    np.testing.assert_allclose(learn_blend(*drawn(4000, 8, weights)), weights, atol=0.3)
+@pytest.mark.parametrize("weights", [[1.5, 0.5, 3.0, -0.5], [1.5, 0.5, 3.0, -0.5, 1.2]])
+def test_finds_the_weights_that_made_the_data(weights: list[float]) -> None:
+    blend = learn_blend(*drawn(4000, 8, weights))
+    np.testing.assert_allclose(blend[: len(weights)], weights, atol=0.3)
+    assert blend[len(weights) :] == (0.0,) * (5 - len(weights))
 
 
 def several_true(n: int, width: int) -> _Softmax:

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 
 from labelprism._arrays import Int64, csr_parts
 from labelprism.distributed.chunks import Chunk
-from labelprism.distributed.label_shards import Centroids, Lists, stacked
+from labelprism.distributed.label_shards import Centroids, Lists, stacked, task_threads
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import BlendWeights
+from labelprism.heads.label_clusters import LabelClusters, label_clusters
+from labelprism.recipe_calibration import Calibration
 from labelprism.recipe_model import (
     Arrays,
-    Calibration,
     DefaultRecipe,
     LabelFacts,
     recipe_arrays,
@@ -82,6 +83,12 @@ def search_of(found: Found) -> tuple[RecipeSettings, Int64 | None]:
     """Return the settings with the search that was chosen, and how often it offers each label to held-out rows."""
     counts = None if found.held is None else np.bincount(found.held[1], minlength=found.finder.n_labels_)
     return found.settings, counts
+
+
+def clusters_of(centres: list[Centroids], settings: RecipeSettings, seed: int, n_jobs: int | None) -> LabelClusters:
+    """Return the clusterings of the labels that the head is to learn; see `fit_default`."""
+    centre = stacked([own.centre for own in centres])
+    return label_clusters(centre, settings.label_clusterings, settings.cluster_labels, seed, task_threads(n_jobs))
 
 
 def found_candidates(chunk: Chunk, found: Found) -> Lists:

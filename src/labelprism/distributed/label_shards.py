@@ -17,6 +17,7 @@ from labelprism._arrays import Float32, Int32, Int64, csr_parts
 from labelprism.distributed.chunks import Chunk
 from labelprism.distributed.sums import Partial, partly_added
 from labelprism.heads.centroids import centroids, label_sums
+from labelprism.heads.label_clusters import LabelClusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_stages import rounded
 
@@ -24,6 +25,7 @@ Float64 = npt.NDArray[np.float64]
 LabelRange = tuple[int, int]
 
 _MOST_ROUNDS = 1000  # of ranges, one after the other
+_OFFERED_WITHIN = 0.25  # of a label's candidates, those that are in a cluster of a true label, about
 
 
 def task_threads(n_jobs: int | None) -> int:
@@ -115,6 +117,30 @@ def one_after_the_other(lists: Sequence[Lists]) -> Lists:
 
 def _cumulated(lengths: Int64) -> Int64:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+class RowClasses(NamedTuple):
+    """The classes of rows where labels are clustered; see `LabelClusters`."""
+
+    own: Lists
+    asked: Lists
+    """Those of the candidates."""
+
+
+def row_classes(chunk: Chunk, candidates: Lists, clusters: LabelClusters, is_held: bool = False) -> RowClasses:
+    """Return the classes of a chunk's rows, and of their candidates.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    candidates : Lists
+    clusters : LabelClusters
+    is_held : bool
+        Whether the rows are held out: then their margins are wanted for all candidates within clusters.
+    """
+    own, n_seen = lists_of(chunk.Y), 0 if is_held else chunk.X.shape[0]
+    asked = clusters.candidate_classes(*candidates, *own, n_seen)
+    return RowClasses(Lists(*clusters.label_classes(*own)), Lists(*asked))
 
 
 # ------------------------------------------------------------------------------------------------------------ centroids
@@ -219,16 +245,33 @@ def expected_examples(labels: Float64, sample: Int64 | None, n_sampled: int, n_r
     return np.asarray(labels + sample * (n_rows / n_sampled))
 
 
+def expected_of_classes(labels: Float64, work: Float64, clusters: LabelClusters) -> Float64:
+    """Return about how many rows each class will be learned from; see `LabelClusters`.
+
+    Parameters
+    ----------
+    labels, work : float64 arrays of shape (c,)
+        How many rows have each label, and `expected_examples`.
+    clusters : LabelClusters
+    """
+    within = labels + _OFFERED_WITHIN * (work - labels)
+    of_clusters = [
+        np.bincount(own, within, clusters.n_clusters) for own in clusters.of_label
+    ]  # a little too many: rows with several labels of a cluster count for each
+    return np.concatenate([work, *[within] * clusters.n_clusterings, np.sum(of_clusters, axis=0)])
+
+
 def group_examples(
-    chunks: Sequence[Chunk], candidates: Sequence[Lists], labels: LabelRange, after: None = None
+    chunks: Sequence[Chunk], candidates: Sequence[Lists | RowClasses], labels: LabelRange, after: None = None
 ) -> list[Examples]:
     """Return what a range of labels learns from in some chunks; `after` the range before it is done."""
     return [examples_of(*pair, labels) for pair in zip(chunks, candidates, strict=True)]
 
 
-def examples_of(chunk: Chunk, candidates: Lists, labels: LabelRange) -> Examples:
-    """Return what a range of labels learns from in a chunk."""
-    own, asked = lists_of(chunk.Y).inside(labels), candidates.inside(labels)
+def examples_of(chunk: Chunk, candidates: Lists | RowClasses, labels: LabelRange) -> Examples:
+    """Return what a range of labels, or of classes, learns from in a chunk."""
+    classes = candidates if isinstance(candidates, RowClasses) else RowClasses(lists_of(chunk.Y), candidates)
+    own, asked = classes.own.inside(labels), classes.asked.inside(labels)
     rows = np.flatnonzero((own.lengths > 0) | (asked.lengths > 0))
     weight = None if chunk.weight is None else chunk.weight[rows]
     return Examples(chunk.X[rows], own.only(rows), asked.only(rows), weight, rows)

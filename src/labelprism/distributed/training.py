@@ -18,6 +18,7 @@ from labelprism.distributed.chunks import Chunk, Chunks, LabelCounts, split_chun
 from labelprism.distributed.cluster import Cluster, Group
 from labelprism.distributed.finding import (
     chosen_finder,
+    clusters_of,
     found_candidates,
     held_candidates,
     held_of,
@@ -39,23 +40,24 @@ from labelprism.distributed.label_shards import (
     done,
     examples_of,
     expected_examples,
+    expected_of_classes,
     fitted_shard,
     group_examples,
     group_sums,
     range_centroids,
     range_count,
+    row_classes,
     stacked,
 )
 from labelprism.distributed.spread_growth import SpreadLimits
 from labelprism.distributed.spread_tasks import total_of
 from labelprism.distributed.subtrees import grown_forest
 from labelprism.filters import SpectralForest
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights
+from labelprism.heads.label_clusters import LabelClusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics.ranking import inverse_propensity_of_counts
 from labelprism.recipe_model import (
     Arrays,
-    Calibration,
     DefaultRecipe,
     LabelFacts,
     forest_tables,
@@ -63,7 +65,15 @@ from labelprism.recipe_model import (
     recipe_meta,
 )
 from labelprism.recipe_settings import RecipeSettings
-from labelprism.recipe_stages import Opinions, held_out_rows, learned_blend, values_at, with_more_candidates
+from labelprism.recipe_stages import (
+    Learned,
+    Opinions,
+    held_out_rows,
+    kept_classes,
+    learned_blend,
+    said_of_held_out,
+    with_more_candidates,
+)
 
 Float64 = npt.NDArray[np.float64]
 
@@ -93,6 +103,7 @@ class DistributedTraining:
         self.cluster, self.settings, self.objective = cluster, settings, objective
         self.n_jobs, self.seed, self.limits, self.checkpoint = n_jobs, seed, limits, checkpoint
         self.stages: Stages = NoStages() if checkpoint is None else checkpoint
+        self.clusters: LabelClusters | None = None
         self.seconds: dict[str, float] = {}
         self._since = perf_counter()
 
@@ -130,6 +141,7 @@ class DistributedTraining:
         self._note("forest")
         chosen = cluster.submit("candidates", "search", search_of, found, first=True)
         self.settings, offered = cluster.fetch("candidates", chosen)
+        self.clusters = self._clusters(centres)
         self._note("centroids")
         shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered)
         cluster.watch(candidates, "finding candidates")
@@ -141,9 +153,9 @@ class DistributedTraining:
         self._note("head")
         trained: list[Shard] = cluster.fetch("head", [shard for _, shard in shards])
         all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
-        blend, calibration = self._blend(said, n_held, trained, seen.counts, all_counts)
+        learned = self._blend(said, n_held, trained, seen.counts, all_counts)
         self._note("blend")
-        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, blend, calibration)
+        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned)
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model, chunks.counts.weighted
@@ -203,6 +215,16 @@ class DistributedTraining:
             for own, labels in sums
         ]
 
+    def _clusters(self, centres: list[Any]) -> LabelClusters | None:
+        """Return the clusterings of the labels that the head is to learn, if any."""
+        if not self.settings.label_clusterings or not self.settings.use_head:
+            return None
+        made = self.cluster.submit(
+            "candidates", "clusters", clusters_of, centres, self.settings, self.seed, self.n_jobs, first=True
+        )
+        found: LabelClusters = self.cluster.fetch("candidates", made)
+        return found
+
     def _head(
         self, seen: Chunks, groups: list[Group], candidates: list[Any], held: Any, n_held: int, joins: bool,
         found: Any, offered: npt.NDArray[Any] | None,
@@ -215,6 +237,11 @@ class DistributedTraining:
             return [((0, seen.shape[1]), cluster.submit("head", "none", no_head, seen.shape, n_held))]
         ranges, workers = self._ranges(seen, n_held, offered)
         of_held = None if held is None else cluster.submit("head", "held-out", held_candidates, found)
+        if self.clusters is not None:
+            classed = [(chunk, own, self.clusters) for chunk, own in zip(seen.futures, candidates, strict=True)]
+            candidates = cluster.submit_all("head", "classes", row_classes, classed)
+            if held is not None:
+                of_held = cluster.submit("head", "held-classes", row_classes, held, of_held, self.clusters, True)
         pairs = [([seen.futures[k] for k in own], [candidates[k] for k in own]) for _, own in groups]
         shards: list[Any] = []
         for number, labels in enumerate(ranges):
@@ -257,36 +284,40 @@ class DistributedTraining:
         n_rows, n_entries = int(seen.first_rows[-1]), sum(facts.n_entries for facts in seen.facts)
         per_row = self.settings.training_candidates + self.settings.centroid_candidates
         work = expected_examples(seen.counts.plain, offered, n_held, n_rows, per_row)
+        if self.clusters is not None:
+            work = expected_of_classes(seen.counts.plain, work, self.clusters)
         limit = _SHARE_OF_MEMORY * min(memory.values())
         n_ranges = range_count(len(memory), 8 * n_entries, float(work.sum()) / max(n_rows, 1), limit)
         ranges = balanced_ranges(work, n_ranges)
         self.stages.save("head", {"ends": np.array([0, *(end for _, end in ranges)])})
         return ranges, list(memory)
 
-    def _blend(
-        self, of_held: Any, n_held: int, shards: list[Shard], seen: LabelCounts, counts: LabelCounts
-    ) -> tuple[BlendWeights, Calibration]:
+    def _blend(self, of_held: Any, n_held: int, shards: list[Shard], seen: LabelCounts, counts: LabelCounts) -> Learned:
         if not n_held:
-            return DEFAULT_BLEND, Calibration()
+            return Learned()
         (indptr, at, log_forest, cosine), Y = of_held
         importance = None
         if self.objective == "propensity":
             importance = inverse_propensity_of_counts(counts.plain, round(seen.row_weight) + n_held)
         margins = sp.csr_array(sp.hstack([shard.margins for shard in shards], format="csr"))
-        opinions = Opinions(indptr, at, values_at(margins, indptr, at), log_forest, cosine)
-        return learned_blend(opinions, Y, seen.weighted, importance, self.settings.use_learned_blend)
+        opinions = Opinions(indptr, at, log_forest, cosine, *said_of_held_out(margins, indptr, at, self.clusters))
+        return learned_blend(opinions, Y, seen.weighted, importance, self.settings)
 
     def _model(
-        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, blend: BlendWeights,
-        calibration: Calibration,
-    ) -> DefaultRecipe:  # fmt: skip
+        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, learned: Learned
+    ) -> DefaultRecipe:
         ends: list[Centroids] = self.cluster.fetch("centroids", centres)
         centre, norms = stacked([own.centre for own in ends]), np.concatenate([own.norms for own in ends])
         bias: Float32 = np.concatenate([shard.bias for shard in shards])
         weights = stacked([shard.weights for shard in shards])
-        arrays = recipe_arrays(tables, weights, centre, LabelFacts(bias, counts, norms), self.settings.longest_list)
+        clusters = self.clusters if learned.uses_clusters else None
+        weights, bias = kept_classes(weights, bias, clusters, centre.shape[0], self.settings)
+        facts, longest_list = LabelFacts(bias, counts, norms), self.settings.longest_list
+        arrays = recipe_arrays(tables, weights, centre, facts, longest_list, clusters)
         grown = SpectralForest(**self.settings.forest)
-        return DefaultRecipe(arrays, recipe_meta(centre.shape, grown, blend, calibration, self.settings))
+        return DefaultRecipe(
+            arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)
+        )
 
 
 def _with_validation(counts: LabelCounts, validation: Chunk | None) -> LabelCounts:

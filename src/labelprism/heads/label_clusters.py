@@ -1,0 +1,257 @@
+"""Clusters of similar labels, and the classes that a head learns with them.
+
+Beside a classifier for every label, a head may learn which cluster a row belongs to, and tell the labels of one
+cluster from each other by a second classifier, which meets no other labels. All are trained at once, as classes: with
+c labels and K clusterings, class l < c is label l, class c (1 + k) + l is label l inside its cluster of clustering k,
+and class c (1 + K) + g is cluster g.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelprism import _core
+from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole, csr_of, csr_parts, row_range
+
+MAX_CLUSTERS = 35_000
+"""Of all clusterings together: prediction holds the places of candidates and clusters in 16 bits."""
+
+_LABELS_AT_ONCE = 1 << 13
+
+
+class LabelClusters(NamedTuple):
+    """The clusters of all labels, in several clusterings.
+
+    Attributes
+    ----------
+    of_label : int32 array of shape (K, c)
+        The cluster of every label, numbered through: the clusters of the first clustering come first.
+    n_clusters : int
+        Of all clusterings together.
+    """
+
+    of_label: Int32
+    n_clusters: int
+
+    @property
+    def n_clusterings(self) -> int:
+        """How many clusterings: K."""
+        return int(self.of_label.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels: c."""
+        return int(self.of_label.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        """Labels, labels inside clusters, and clusters."""
+        return self.n_labels * (1 + self.n_clusterings) + self.n_clusters
+
+    def within(self, clustering: int, labels: Int32) -> Int32:
+        """Return the classes of labels inside their clusters."""
+        return np.asarray(labels + np.int32(self.n_labels * (1 + clustering)))
+
+    def of_clusters(self, clustering: int, labels: Int32) -> Int32:
+        """Return the classes of the labels' clusters."""
+        return np.asarray(self.of_label[clustering][labels] + np.int32(self.n_labels * (1 + self.n_clusterings)))
+
+    def label_classes(self, indptr: Int64, labels: Int32, n_threads: int = 1) -> tuple[Int64, Int32]:
+        """Return the classes of every row's labels: what it is a positive of.
+
+        Parameters
+        ----------
+        indptr : int64 array of shape (n + 1,)
+        labels : int32 array
+            The labels of the rows, ascending within a row.
+        n_threads : int
+
+        Returns
+        -------
+        indptr : int64 array of shape (n + 1,)
+        classes : int32 array
+            Ascending within a row.
+        """
+        return _core.label_classes(indptr, labels, self.of_label, self.n_clusters, n_threads)
+
+    def candidate_classes(
+        self, indptr: Int64, candidates: Int32, label_indptr: Int64, labels: Int32, n_seen: int, n_threads: int = 1
+    ) -> tuple[Int64, Int32]:
+        """Return the classes of every row's candidates: what it may be a negative of.
+
+        A candidate inside a cluster is left out if no label of the row is in that cluster.
+
+        Parameters
+        ----------
+        indptr : int64 array of shape (n + 1,)
+        candidates : int32 array
+            The candidates of the rows, ascending within a row.
+        label_indptr : int64 array of shape (n + 1,)
+        labels : int32 array
+            The labels of the rows.
+        n_seen : int
+            Rows from this one on are held out: their margins are wanted for all candidates inside clusters.
+        n_threads : int
+
+        Returns
+        -------
+        indptr : int64 array of shape (n + 1,)
+        classes : int32 array
+            Ascending within a row.
+        """
+        return _core.candidate_classes(
+            indptr, candidates, label_indptr, labels, n_seen, self.of_label, self.n_clusters, n_threads
+        )
+
+
+def label_clusters(
+    centre: sp.csr_array, n_clusterings: int, most_labels: int, seed: int, n_threads: int = 1
+) -> LabelClusters:
+    """Cluster the labels by balanced 2-means: all labels are halved, then the halves, and so on.
+
+    Parameters
+    ----------
+    centre : csr_array of shape (c, d), sorted
+        The centroids of the labels: rows of norm 1, or empty.
+    n_clusterings : int
+        How many clusterings, of different random starts.
+    most_labels : int
+        A cluster has no more labels; more, if there would be more than `MAX_CLUSTERS` clusters otherwise.
+    seed : int
+    n_threads : int
+        The result does not depend on it.
+    """
+    check_whole("n_clusterings", n_clusterings, 1, MAX_CLUSTERS)
+    check_whole("most_labels", most_labels, 1, MAX_COLUMNS)
+    check_whole("seed", seed, 0, 2**64 - 1)
+    c, d = centre.shape
+    sizes = range(most_labels, max(most_labels, c) + 1)
+    enough = bisect_left(sizes, True, key=lambda size: n_clusterings * _n_clusters(c, size) <= MAX_CLUSTERS)
+    return LabelClusters(*_core.cluster_labels(*csr_parts(centre), d, n_clusterings, sizes[enough], seed, n_threads))
+
+
+def _n_clusters(n_labels: int, most_labels: int) -> int:
+    """Return the number of clusters of one clustering."""
+    sets, n_clusters = Counter({n_labels: 1}), 0  # how many sets there are of every size; never more than two sizes
+    while sets:
+        halves: Counter[int] = Counter()
+        for size, count in sets.items():
+            if size <= most_labels:
+                n_clusters += count
+            else:
+                halves[size // 2] += count
+                halves[size - size // 2] += count
+        sets = halves
+    return n_clusters
+
+
+def classes_of_rows(Y: sp.csr_array, clusters: LabelClusters, n_threads: int = 1) -> sp.csr_array:
+    """Return the classes of every row's labels as a label matrix, of shape (n, n_classes).
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n, c), sorted
+    clusters : LabelClusters
+    n_threads : int
+    """
+    own = csr_parts(Y)
+    indptr, classes = clusters.label_classes(own.indptr, own.indices, n_threads)
+    return csr_of(indptr, classes, np.ones(classes.size, np.float32), (Y.shape[0], clusters.n_classes))
+
+
+def merged_classes(
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, drop: float = 0.0
+) -> tuple[sp.csr_array, Float32]:
+    """Return the classifiers that are kept for prediction: `mean_of_classes`, then `cluster_part`.
+
+    Parameters
+    ----------
+    weights, bias, clusters, drop : see `mean_of_classes`
+
+    Returns
+    -------
+    weights : csr_array of shape (c + n_clusters, d), float32
+    bias : float32 array of shape (c + n_clusters,)
+    """
+    of_labels, of_clusters = mean_of_classes(weights, bias, clusters, drop), cluster_part(weights, bias, clusters)
+    stacked = sp.csr_array(sp.vstack([of_labels[0], of_clusters[0]], format="csr"))
+    return stacked, np.concatenate([of_labels[1], of_clusters[1]])
+
+
+def mean_of_classes(
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, drop: float = 0.0
+) -> tuple[sp.csr_array, Float32]:
+    """Return one classifier for every label: half of it the label's own, half the mean of those inside clusters.
+
+    A linear classifier of the mean scores as the mean of the classifiers does, and costs as much as one of them.
+
+    Parameters
+    ----------
+    weights : csr_array of shape (n_classes, d), float32, sorted
+    bias : float32 array of shape (n_classes,)
+    clusters : LabelClusters
+    drop : float
+        Weights of smaller size are left out.
+
+    Returns
+    -------
+    weights : csr_array of shape (c, d), float32, sorted
+    bias : float32 array of shape (c,)
+    """
+    _check_classes(weights, bias, clusters)
+    c, parts = clusters.n_labels, 1 + clusters.n_clusterings
+    share = np.array([0.5] + [0.5 / clusters.n_clusterings] * clusters.n_clusterings, np.float32)
+    pieces = [(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
+    # Some labels at a time: sums of all would be held several times over.
+    for begin in range(0, c, _LABELS_AT_ONCE):
+        end = min(begin + _LABELS_AT_ONCE, c)
+        mean = sp.csr_array((end - begin, weights.shape[1]), dtype=np.float32)
+        for part in range(parts):
+            mean = mean + row_range(weights, part * c + begin, part * c + end) * share[part]
+        pieces.append(_without_small(sp.csr_array(mean), drop))
+    lengths, indices, data = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    mean_bias = np.einsum("pl,p->l", bias[: parts * c].reshape(parts, c), share)
+    shape = (c, weights.shape[1])
+    return csr_of(np.cumsum(lengths), indices, data, shape), mean_bias
+
+
+def cluster_part(weights: sp.csr_array, bias: Float32, clusters: LabelClusters) -> tuple[sp.csr_array, Float32]:
+    """Return the classifiers of the clusters, as copies: all of the weights need not be kept for them.
+
+    Parameters
+    ----------
+    weights : csr_array of shape (n_classes, d), float32
+    bias : float32 array of shape (n_classes,)
+    clusters : LabelClusters
+
+    Returns
+    -------
+    weights : csr_array of shape (n_clusters, d), float32
+    bias : float32 array of shape (n_clusters,)
+    """
+    _check_classes(weights, bias, clusters)
+    n_classes = clusters.n_classes
+    first = n_classes - clusters.n_clusters
+    return sp.csr_array(row_range(weights, first, n_classes).copy()), bias[first:].copy()
+
+
+def _check_classes(weights: sp.csr_array, bias: Float32, clusters: LabelClusters) -> None:
+    n_classes = clusters.n_classes
+    if weights.shape[0] != n_classes or bias.shape != (n_classes,):
+        raise ValueError(
+            f"there must be weights and a bias for each of the {n_classes} classes; their shapes are {weights.shape} "
+            f"and {bias.shape}"
+        )
+
+
+def _without_small(matrix: sp.csr_array, drop: float) -> tuple[Int64, Int32, Float32]:
+    """Return the lengths of rows, columns and values without entries that are 0 or smaller than `drop` in size."""
+    kept = (np.abs(matrix.data) >= drop) & (matrix.data != 0)
+    counted = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+    columns = matrix.indices[kept].astype(np.int32, copy=False)
+    return np.diff(counted[matrix.indptr]), columns, matrix.data[kept]
