@@ -242,7 +242,8 @@ void bind_predictor(nb::module_& m) {
           },
           array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"),
           "smallest"_a, "n_threads"_a = 1,
-          "Scores of given candidates, log p_F, margins of the head, cosines and, if there are clusters, means of their "
+          "Scores of given candidates, log p_F, margins of the head, cosines and, if there are clusters, means of "
+          "their "
           "log p, entry by entry.");
 }
 

@@ -88,8 +88,8 @@ struct AllowList {
 
 class Predictor {
  public:
-  // `forest` and the arrays of `clusters` are kept by reference. Bias (of the head, then of the clusters' classifiers) and
-  // prior (of labels) are copied.
+  // `forest` and the arrays of `clusters` are kept by reference. Bias (of the head, then of the clusters' classifiers)
+  // and prior (of labels) are copied.
   Predictor(const ForestScorer& forest, LabelTables&& tables, const LabelClusters& clusters, const float* bias,
             const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
 
