@@ -20,7 +20,7 @@ AllowList allow_list(const Vector<std::uint8_t>& flags, std::int64_t n_labels) {
 }
 
 // Clusterings of the labels, of shape (clusterings, labels); there are as many clusters as biases beyond the labels.
-LabelClusters checked_clusters(const Matrix<std::int32_t>& clusters, const Vector<float>& bias, std::int64_t n_labels) {
+ClusterView checked_clusters(const Matrix<std::int32_t>& clusters, const Vector<float>& bias, std::int64_t n_labels) {
   const auto n_clusterings = static_cast<std::int64_t>(clusters.shape(0));
   const std::int64_t n_clusters = static_cast<std::int64_t>(bias.size()) - n_labels;
   require(static_cast<std::int64_t>(clusters.shape(1)) == n_labels && (n_clusterings == 0) == (n_clusters == 0) &&
@@ -28,7 +28,7 @@ LabelClusters checked_clusters(const Matrix<std::int32_t>& clusters, const Vecto
           "bias must have an entry for every label and every cluster, clusters one for every label; there may be 35000 "
           "clusters");
   require(n_clusters == 0 || all_below(clusters.data(), clusters.size(), n_clusters), "a cluster is out of range");
-  return {clusters.data(), n_clusterings, n_clusters};
+  return {n_clusterings, n_labels, clusters.data(), n_clusters};
 }
 
 void bind_tables(nb::class_<Predictor>& predictor) {
@@ -95,7 +95,7 @@ void bind_predictor(nb::module_& m) {
              Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Matrix<std::int32_t> clusters,
              Vector<float> bias, Vector<float> prior, float head_weight, float forest_weight, float centroid_weight,
              float clusters_weight, std::int64_t forest_candidates, std::int64_t centroid_candidates, bool unit_rows) {
-            const LabelClusters of_labels = checked_clusters(clusters, bias, forest.n_labels());
+            const ClusterView of_labels = checked_clusters(clusters, bias, forest.n_labels());
             require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "prior must have an entry for every label");
             require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&

@@ -7,15 +7,9 @@
 #include <cstdint>
 
 #include "csr.hpp"
+#include "label_clusters.hpp"
 
 namespace labelprism {
-
-struct ClusterView {
-  std::int64_t n_clusterings;
-  std::int64_t n_labels;
-  const std::int32_t* of_label;  // n_clusterings x n_labels, numbered through
-  std::int64_t n_clusters;
-};
 
 // Labels of rows as they are turned into classes.
 struct LabelLists {

@@ -7,6 +7,14 @@
 
 namespace labelprism {
 
+// Clusterings of the labels: in clustering k, label j is in cluster of_label[k * n_labels + j].
+struct ClusterView {
+  std::int64_t n_clusterings;
+  std::int64_t n_labels;
+  const std::int32_t* of_label;
+  std::int64_t n_clusters;  // of all clusterings together, numbered through
+};
+
 struct ClusterSettings {
   std::int64_t n_clusterings;  // that differ by their random numbers alone
   std::int64_t most_labels;    // a cluster has no more

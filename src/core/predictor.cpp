@@ -36,7 +36,7 @@ PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
       sum_(static_cast<std::size_t>(n_labels), 0.0f),
       slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
-Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const LabelClusters& clusters, const float* bias,
+Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const float* bias,
                      const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
     : forest_(forest),
       tables_(std::move(tables)),

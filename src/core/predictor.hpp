@@ -14,6 +14,7 @@
 #include "csr.hpp"
 #include "forest_scores.hpp"
 #include "growing_csr.hpp"
+#include "label_clusters.hpp"
 #include "label_tables.hpp"
 #include "node_rows.hpp"
 
@@ -27,13 +28,6 @@ inline constexpr std::int64_t kMostClusters = 35000;
 //         + prior[label]
 struct BlendWeights {
   float head, forest, centroid, clusters;
-};
-
-// Clusterings of the labels: of clustering k, label j is in cluster of_label[k * n_labels + j].
-struct LabelClusters {
-  const std::int32_t* of_label = nullptr;
-  std::int64_t n_clusterings = 0;
-  std::int64_t n_clusters = 0;  // of all clusterings together, numbered through
 };
 
 struct PredictorSettings {
@@ -90,7 +84,7 @@ class Predictor {
  public:
   // `forest` and the arrays of `clusters` are kept by reference. Bias (of the head, then of the clusters' classifiers)
   // and prior (of labels) are copied.
-  Predictor(const ForestScorer& forest, LabelTables&& tables, const LabelClusters& clusters, const float* bias,
+  Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const float* bias,
             const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
 
   std::int64_t n_features() const { return forest_.n_features(); }
@@ -142,7 +136,7 @@ class Predictor {
 
   const ForestScorer& forest_;
   LabelTables tables_;
-  LabelClusters clusters_;
+  ClusterView clusters_;
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
