@@ -110,6 +110,7 @@ def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
         ("cluster_of", lambda a: a[:0]),
         ("cluster_bias", lambda a: a[:-1]),
         ("cluster_bias", lambda a: a[:0]),
+        ("head_bias", lambda a: np.append(a, a[:2])),
     ):
         if name not in model.arrays:
             continue
@@ -203,6 +204,24 @@ def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: 
     assert precision_at_k(Y_test[150:], model.predict_topk(X_test[150:], 1)[0], 1) > 0.9
     assert (model.blend_.clusters > 0) == (settings.label_clusterings > 0)
     np.testing.assert_array_equal(model.label_counts_, Y.sum(axis=0))  # nothing else has learned from them
+
+
+@pytest.mark.parametrize("weight", [None, 1e-4])
+@pytest.mark.parametrize("objective", ["precision", "propensity"])
+def test_clusters_with_weights_and_objectives(data: Any, objective: Any, weight: float | None) -> None:
+    weights = None if weight is None else np.where(np.arange(600) % 3, 1.0, weight)
+    model = fit_default(*data[:2], preset=CLUSTERED, objective=objective, sample_weight=weights)
+    assert "cluster_of" in model.arrays
+    assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
+
+
+def test_too_many_places_are_refused(model: DefaultRecipe) -> None:
+    settings = {**model.meta["settings"], "centroid_candidates": 30_000}
+    clusters = {"cluster_bias": np.zeros(35_000, np.float32)} if "cluster_of" in model.arrays else {}
+    if not clusters:
+        pytest.skip("the model has no clusters")
+    with pytest.raises(ValueError, match="too many clusters"):
+        DefaultRecipe({**model.arrays, **clusters}, {**model.meta, "settings": settings})
 
 
 def test_clusters_are_taken_where_they_make_the_labels_likelier(data: Any) -> None:

@@ -72,6 +72,31 @@ def test_a_new_label_is_found_where_its_rows_are(small: DefaultRecipe) -> None:
     assert (model.predict_topk(X[other], 1)[0] != 40).all()
 
 
+def test_labels_that_are_only_announced_change_nothing_for_the_others(small: DefaultRecipe) -> None:
+    model = updated(small, X[:0], sp.csr_array((0, 45), dtype=np.float32))
+    assert model.n_labels_ == 45
+    for name in ("head_", "centroids_"):
+        before, after = getattr(small, name), getattr(model, name)[:40]
+        assert abs(after - before).max() == 0, name
+    best, scores = small.predict_topk(X_TEST, 3)
+    np.testing.assert_array_equal(model.predict_topk(X_TEST, 3)[0], best)
+    np.testing.assert_allclose(model.predict_topk(X_TEST, 3)[1], scores, atol=1e-5)
+
+
+def test_a_new_label_joins_the_clusters_of_its_neighbour_with_its_first_rows(small: DefaultRecipe) -> None:
+    if "cluster_of" not in small.arrays:
+        pytest.skip("the model has no clusters")
+    announced = updated(small, X[:0], sp.csr_array((0, 41), dtype=np.float32))
+    twin = np.argmax(small.label_counts_)
+    rows = np.flatnonzero(Y[OLD][:, [twin]].toarray())
+    column = sp.csr_array(np.ones((rows.size, 1)))
+    Y_new = sp.csr_array(sp.hstack([sp.csr_array((rows.size, 40)), column], "csr"))
+    for model in (small, announced):
+        of_label = updated(model, X[rows], Y_new).arrays["cluster_of"]
+        np.testing.assert_array_equal(of_label[:, 40], of_label[:, twin])
+        np.testing.assert_array_equal(of_label[:, :40], small.arrays["cluster_of"])
+
+
 def test_counts_and_norms_add_up(small: DefaultRecipe) -> None:
     model, whole = updated(small, X[NEW], Y[NEW]), fit_default(X, Y)
     np.testing.assert_array_equal(model.label_counts_, whole.label_counts_)

@@ -101,6 +101,9 @@ void bind_predictor(nb::module_& m) {
             require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
                         centroid_candidates <= kMostCandidates,
                     "forest_candidates must be from 1 to 30000, centroid_candidates from 0 to 30000");
+            require(of_labels.n_clusters == 0 ||
+                        kMostCandidates + centroid_candidates + of_labels.n_clusters <= kMostPlaces,
+                    "there are too many clusters for so many centroid_candidates");
             require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
                         std::isfinite(forest_weight) && std::isfinite(centroid_weight) &&
                         std::isfinite(clusters_weight),

@@ -22,9 +22,9 @@ struct ClusterSettings {
 };
 
 // Halves the set of all labels, then the halves, and so on, until no set has more than most_labels. The two sides of a
-// set differ by at most one label in size. `centroids` has a row for every label, sorted, of norm 1 or empty. Writes
-// the cluster of every label, n_clusterings x n_labels; clusters are numbered through, those of the first clustering
-// first, and neighbours in a tree are neighbours in number. Returns the number of all clusters.
+// set differ by at most one label in size. `centroids` has a row for every label, sorted, of norm 1 at most, or empty.
+// Writes the cluster of every label, n_clusterings x n_labels; clusters are numbered through, those of the first
+// clustering first, and neighbours in a tree are neighbours in number. Returns the number of all clusters.
 std::int64_t cluster_labels(const CsrView& centroids, const ClusterSettings& settings, int n_threads,
                             std::int32_t* cluster_of_label);
 

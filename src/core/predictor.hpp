@@ -20,7 +20,8 @@
 
 namespace labelprism {
 
-// Places of candidates and of their clusters together are held in 16 bits.
+// Places of candidates, by the forest or asked for and by the centroids, and of their clusters are held in 16 bits.
+inline constexpr std::int64_t kMostPlaces = 65535;
 inline constexpr std::int64_t kMostCandidates = 30000;
 inline constexpr std::int64_t kMostClusters = 35000;
 

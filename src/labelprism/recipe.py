@@ -44,6 +44,7 @@ from labelprism.recipe_stages import (
     learned_blend,
     rounded,
     said_of_held_out,
+    wants_clusters,
     with_more_candidates,
     with_wide_search,
 )
@@ -320,7 +321,7 @@ class _Training:
 
     def _clusters(self, centre: sp.csr_array) -> LabelClusters | None:
         """Return the clusterings of the labels that the head is to learn, if any."""
-        if not self.settings.label_clusterings or not self.settings.use_head:
+        if not wants_clusters(self.settings, centre.shape[0]):
             return None
         wanted = (self.settings.label_clusterings, self.settings.cluster_labels)
         return label_clusters(centre, *wanted, self.seed, self.n_threads)

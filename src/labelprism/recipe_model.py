@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, Int64, as_csr, csr_of, csr_parts
+from labelprism._arrays import Float32, Int32, Int64, as_csr, csr_of, csr_parts, row_range
 from labelprism._threads import thread_count
 from labelprism.filters import SpectralForest
 from labelprism.filters.base import Step
@@ -35,7 +35,7 @@ class LabelFacts(NamedTuple):
 
     Attributes
     ----------
-    bias : float32 array of shape (c,)
+    bias : float32 array of shape (c,) or (c + clusters,)
         That of the head; after it, the biases of clusters where there are any.
     counts : float64 array of shape (c,)
         The weight of the label's examples.
@@ -109,6 +109,8 @@ class DefaultRecipe:
         counts, blend, settings = self.label_counts_, self.blend_, self.settings
         if counts.shape != (self.n_labels_,) or counts.dtype != np.float64 or not counts.min() >= 0:
             raise ValueError("label_counts does not fit the labels; the model is damaged")
+        if self.bias_.shape != (self.n_labels_,):
+            raise ValueError("head_bias must have an entry for every label; the model is damaged")
         tables: Any = [self.arrays[f"label_{name}"] for name in _LABEL_TABLES]
         prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
         clusters = self.arrays.get("cluster_of", np.zeros((0, self.n_labels_), np.int32))
@@ -326,17 +328,17 @@ class DefaultRecipe:
     @property
     def head_(self) -> sp.csr_array:
         """The weights of the head, of shape (c, d)."""
-        return self._weights[0][: self.n_labels_]
+        return row_range(self._weights[0], 0, self.n_labels_)
 
     @property
     def cluster_weights_(self) -> sp.csr_array:
         """The weights of the classifiers of clusters, of shape (clusters, d)."""
-        return self._weights[0][self.n_labels_ :]
+        return row_range(self._weights[0], self.n_labels_, self._weights[0].shape[0])
 
     @property
     def centroids_(self) -> sp.csr_array:
         """The label centroids, of shape (c, d)."""
-        return self._weights[1][: self.n_labels_]
+        return row_range(self._weights[1], 0, self.n_labels_)
 
     def head_bias(self, label: int) -> float:
         """Return the bias of a label's classifier."""
@@ -402,8 +404,10 @@ def recipe_arrays(
     ----------
     forest : dict of str to array
         As from `forest_tables`.
-    head, centre : csr_arrays of shape (c, d)
-        The weights of the head, after them those of clusters where there are any; and the centroids.
+    head : csr_array of shape (c, d) or (c + clusters, d)
+        The weights of the head, after them those of clusters where there are any.
+    centre : csr_array of shape (c, d)
+        The centroids.
     labels : LabelFacts
     longest_list : int
         Centroids are looked for among so many labels of each feature.

@@ -98,8 +98,8 @@ def learned_blend(
 ) -> Learned:
     """Learn the blend on held-out rows, and the probabilities that its scores stand for.
 
-    Where labels were clustered, it is learned with what that adds and without it, and the more likely one is taken:
-    rows with many labels of one cluster may do better without.
+    Where labels were clustered, it is learned with what that adds and without it, and it is taken if the
+    labels become likelier by `cluster_gain`: rows with many labels of one cluster may do better without.
 
     Parameters
     ----------
@@ -156,6 +156,11 @@ def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
     at = np.searchsorted(stored, asked)
     found = np.append(stored, -1)[at] == asked
     return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
+
+
+def wants_clusters(settings: RecipeSettings, n_labels: int) -> bool:
+    """Tell whether labels are clustered: not where all of them would be in one cluster."""
+    return settings.use_head and settings.label_clusterings > 0 and n_labels > settings.cluster_labels
 
 
 def said_of_held_out(

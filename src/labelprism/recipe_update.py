@@ -2,8 +2,8 @@
 
 The labels of the new rows join the leaves that the rows reach, so labels that the model has not met yet get their
 place; the classifiers go on from where they were, those of new labels from nothing; centroids move. Clusters of labels
-stay as they are, and a new label joins those of the label whose centroid is nearest to its own. The blend and the
-calibration stay as they were learned.
+stay as they are; a new label, when it has its first rows, joins those of the label whose centroid is nearest to its
+own. The blend and the calibration stay as they were learned.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _NO_LABEL_BIAS = -1.0  # one_vs_rest.cpp: where classifiers start
 # What an error on a new row costs, to the cost in training: the old rows are not there to speak against it. Without it,
 # ten updates in a row cost 2 points of P@1 on delicious (docs/recipe.md).
 _COST_OF_NEW_ROWS = 0.1
+_LABELS_AT_ONCE = 256  # new ones, whose cosines with all others are held
 
 
 def updated(
@@ -53,21 +54,15 @@ def updated(
     if X.shape[0] == 0 and Y.shape[1] == model.n_labels_:
         return model
     unit = normalize(X) if model.settings.unit_rows and X.shape[0] else X
-    found = model.training_candidates(unit, n_jobs)
-    start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
-    head = _went_on(model, unit, Y, found, start, weight, n_jobs)
-    weights = head.weights_
     centre, norms = _moved_centroids(model, unit, Y, weight, thread_count(n_jobs))
-    of_clusters: Arrays = {}
+    found = model.training_candidates(unit, n_jobs)
+    head = _learned_head(model, unit, Y, found, weight, n_jobs)
+    weights, of_clusters = head.weights_, {}
     if "cluster_of" in model.arrays:
-        clusters = _joined_clusters(model.arrays["cluster_of"], centre)
-        of_label = _members(clusters, model.arrays["cluster_bias"].size)
-        start = model.cluster_weights_, np.asarray(model.arrays["cluster_bias"])
-        learned = _went_on(
-            model, unit, _ones(Y @ of_label), _ones(_wider(found, Y.shape[1]) @ of_label), start, weight, n_jobs
-        )
+        of_label = _joined_clusters(model.arrays["cluster_of"], centre, model.arrays["label_norms"] > 0)
+        learned = _learned_clusters(model, unit, Y, found, of_label, weight, n_jobs)
         weights = sp.csr_array(sp.vstack([weights, learned.weights_], format="csr"))
-        of_clusters = {"cluster_of": clusters, "cluster_bias": learned.bias_}
+        of_clusters = {"cluster_of": of_label, "cluster_bias": learned.bias_}
     arrays = {
         **model.arrays,
         **_filled_leaves(model, unit, Y, weight, n_jobs),
@@ -80,24 +75,63 @@ def updated(
     return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1])})
 
 
-def _went_on(
-    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, candidates: sp.csr_array,
-    start: tuple[sp.csr_array, Float32], weight: Float32 | None, n_jobs: int | None,
+def _learned_head(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, found: sp.csr_array, weight: Float32 | None,
+    n_jobs: int | None,
 ) -> OneVsRestHead:  # fmt: skip
-    """Return classifiers, of labels or of clusters, after new rows."""
+    """Return the head after new rows, whose candidates are found as those of training rows are."""
     head = OneVsRestHead(**model.settings.head, n_jobs=n_jobs, random_state=0)
+    if "cluster_of" in model.arrays:
+        head.drop /= 2  # as `kept_classes` does for the means of classifiers
+    start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
+    return _went_on(head, X, Y, found, start, weight)
+
+
+def _learned_clusters(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, found: sp.csr_array, of_label: Int32,
+    weight: Float32 | None, n_jobs: int | None,
+) -> OneVsRestHead:  # fmt: skip
+    """Return the classifiers of clusters after new rows."""
+    bias = np.asarray(model.arrays["cluster_bias"])
+    members = _members(of_label, bias.size)
+    candidates = sp.csr_array((np.ones(found.nnz, np.float32), found.indices, found.indptr), shape=Y.shape)
+    head = OneVsRestHead(**model.settings.head, n_jobs=n_jobs, random_state=0)
+    start = model.cluster_weights_, bias
+    return _went_on(head, X, _entries(Y @ members), _entries(candidates @ members), start, weight)
+
+
+def _went_on(
+    head: OneVsRestHead, X: sp.csr_array, Y: sp.csr_array, candidates: sp.csr_array,
+    start: tuple[sp.csr_array, Float32], weight: Float32 | None,
+) -> OneVsRestHead:  # fmt: skip
     head.cost *= _COST_OF_NEW_ROWS
     indptr, classes = np.asarray(candidates.indptr, np.int64), np.asarray(candidates.indices, np.int32)
     head._fit(X, Y, indptr, classes, np.zeros(0, np.uint8), weight, start)
     return head
 
 
-def _joined_clusters(of_label: Int32, centre: sp.csr_array) -> Int32:
-    """Return the clusters of all labels: a new one joins those of the old label with the nearest centroid."""
-    n_old = of_label.shape[1]
-    cosines = sp.csr_array(centre[n_old:] @ centre[:n_old].T.tocsc())
-    nearest = np.asarray(cosines.argmax(axis=1)).ravel() if cosines.shape[0] else np.zeros(0, np.int64)
-    return np.concatenate([of_label, of_label[:, nearest]], axis=1)
+def _joined_clusters(of_label: Int32, centre: sp.csr_array, had_rows: npt.NDArray[np.bool_]) -> Int32:
+    """Return the clusters of all labels.
+
+    A label that had no rows so far joins those of the label with the nearest centroid among the ones that had.
+
+    Parameters
+    ----------
+    of_label : int32 array of shape (clusterings, old labels)
+    centre : csr_array of shape (labels, d)
+    had_rows : bool array of shape (old labels,)
+    """
+    n_old, known = of_label.shape[1], np.flatnonzero(had_rows)
+    joined = np.concatenate([of_label, np.zeros((of_label.shape[0], centre.shape[0] - n_old), np.int32)], axis=1)
+    if not known.size:
+        return joined
+    joining = np.setdiff1d(np.arange(centre.shape[0]), known)
+    by_feature = centre[known].T.tocsr()
+    for begin in range(0, joining.size, _LABELS_AT_ONCE):
+        labels = joining[begin : begin + _LABELS_AT_ONCE]
+        nearest = np.asarray(sp.csr_array(centre[labels] @ by_feature).argmax(axis=1)).ravel()
+        joined[:, labels] = of_label[:, known[nearest]]
+    return joined
 
 
 def _members(of_label: Int32, n_clusters: int) -> sp.csr_array:
@@ -107,16 +141,11 @@ def _members(of_label: Int32, n_clusters: int) -> sp.csr_array:
     return sp.csr_array((np.ones(of_label.size, np.float32), of_label.T.ravel(), ends), shape=(c, n_clusters))
 
 
-def _ones(matrix: sp.csr_array) -> sp.csr_array:
-    """Return which entries a matrix has, sorted."""
+def _entries(matrix: sp.csr_array) -> sp.csr_array:
+    """Return which entries a matrix has, sorted, as ones."""
     matrix = sp.csr_array(matrix)
     matrix.sort_indices()
     return sp.csr_array((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _wider(matrix: sp.csr_array, n_columns: int) -> sp.csr_array:
-    ones = np.ones(matrix.nnz, np.float32)
-    return sp.csr_array((ones, matrix.indices, matrix.indptr), shape=(matrix.shape[0], n_columns))
 
 
 def _moved_centroids(

@@ -193,8 +193,8 @@ def test_wrong_clusterings_are_refused() -> None:
     for name, arguments in {"n_clusterings": (0, 2, 0), "most_labels": (1, 0, 0), "seed": (1, 2, -1)}.items():
         with pytest.raises(ValueError, match=name):
             label_clusters(centre, *arguments)
-    with pytest.raises(ValueError, match="norm 1"):
-        label_clusters(sp.csr_array(centre * np.float32(9)), 1, 2, 0)
+    of_small_labels = label_clusters(sp.csr_array(centre * np.float32(9)), 1, 2, 0)  # whose norms were rounded
+    assert of_small_labels.n_clusters == 4
     with pytest.raises(ValueError, match="norm 1"):
         label_clusters(sp.csr_array(np.full((2, 2), np.nan, np.float32)), 1, 1, 0)
     parts = csr_parts(centre)

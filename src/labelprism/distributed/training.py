@@ -72,6 +72,7 @@ from labelprism.recipe_stages import (
     kept_classes,
     learned_blend,
     said_of_held_out,
+    wants_clusters,
     with_more_candidates,
 )
 
@@ -141,9 +142,9 @@ class DistributedTraining:
         self._note("forest")
         chosen = cluster.submit("candidates", "search", search_of, found, first=True)
         self.settings, offered = cluster.fetch("candidates", chosen)
-        self.clusters = self._clusters(centres)
+        self.clusters, clusters = self._clusters(centres, seen.shape[1])
         self._note("centroids")
-        shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered)
+        shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered, clusters)
         cluster.watch(candidates, "finding candidates")
         self._note("candidates")
         # What is ready comes to this process while classifiers are trained.
@@ -215,19 +216,18 @@ class DistributedTraining:
             for own, labels in sums
         ]
 
-    def _clusters(self, centres: list[Any]) -> LabelClusters | None:
-        """Return the clusterings of the labels that the head is to learn, if any."""
-        if not self.settings.label_clusterings or not self.settings.use_head:
-            return None
+    def _clusters(self, centres: list[Any], n_labels: int) -> tuple[LabelClusters | None, Any]:
+        """Return the clusterings of the labels that the head is to learn, if any, here and as a future."""
+        if not wants_clusters(self.settings, n_labels):
+            return None, None
         made = self.cluster.submit(
             "candidates", "clusters", clusters_of, centres, self.settings, self.seed, self.n_jobs, first=True
         )
-        found: LabelClusters = self.cluster.fetch("candidates", made)
-        return found
+        return self.cluster.fetch("candidates", made), made
 
     def _head(
         self, seen: Chunks, groups: list[Group], candidates: list[Any], held: Any, n_held: int, joins: bool,
-        found: Any, offered: npt.NDArray[Any] | None,
+        found: Any, offered: npt.NDArray[Any] | None, clusters: Any,
     ) -> list[tuple[LabelRange, Any]]:  # fmt: skip
         """Return the ranges of labels, and the futures of their classifiers."""
         cluster = self.cluster
@@ -237,11 +237,11 @@ class DistributedTraining:
             return [((0, seen.shape[1]), cluster.submit("head", "none", no_head, seen.shape, n_held))]
         ranges, workers = self._ranges(seen, n_held, offered)
         of_held = None if held is None else cluster.submit("head", "held-out", held_candidates, found)
-        if self.clusters is not None:
-            classed = [(chunk, own, self.clusters) for chunk, own in zip(seen.futures, candidates, strict=True)]
+        if clusters is not None:
+            classed = [(chunk, own, clusters) for chunk, own in zip(seen.futures, candidates, strict=True)]
             candidates = cluster.submit_all("head", "classes", row_classes, classed)
             if held is not None:
-                of_held = cluster.submit("head", "held-classes", row_classes, held, of_held, self.clusters, True)
+                of_held = cluster.submit("head", "held-classes", row_classes, held, of_held, clusters, True)
         pairs = [([seen.futures[k] for k in own], [candidates[k] for k in own]) for _, own in groups]
         shards: list[Any] = []
         for number, labels in enumerate(ranges):

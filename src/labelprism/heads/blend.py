@@ -88,7 +88,7 @@ def blend_and_likelihood(
     n_true: npt.NDArray[Any] | None = None,
     importance: Float64 | None = None,
 ) -> tuple[BlendWeights, float]:
-    """Return the blend, and the logarithm of the likelihood of any true label at its maximum.
+    """Return the blend, and the logarithm of the likelihood of any true label, less a penalty, at its maximum.
 
     The likelihood says more surely than nDCG@5 of as many rows whether other features would be better.
 

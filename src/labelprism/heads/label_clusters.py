@@ -1,9 +1,10 @@
 """Clusters of similar labels, and the classes that a head learns with them.
 
 Beside a classifier for every label, a head may learn which cluster a row belongs to, and tell the labels of one
-cluster from each other by a second classifier, which meets no other labels. All are trained at once, as classes: with
-c labels and K clusterings, class l < c is label l, class c (1 + k) + l is label l inside its cluster of clustering k,
-and class c (1 + K) + g is cluster g.
+cluster from each other by a second classifier, which meets no other labels (but of held-out rows: their margins are
+wanted for all candidates, and they join with all of them). All are trained at once, as classes: with c labels and K
+clusterings, class l < c is label l, class c (1 + k) + l is label l inside its cluster of clustering k, and class
+c (1 + K) + g is cluster g.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def label_clusters(
     Parameters
     ----------
     centre : csr_array of shape (c, d), sorted
-        The centroids of the labels: rows of norm 1, or empty.
+        The centroids of the labels: rows of norm 1 or, cut to their largest features, a little less; or empty.
     n_clusterings : int
         How many clusterings, of different random starts.
     most_labels : int
@@ -132,7 +133,10 @@ def label_clusters(
     c, d = centre.shape
     sizes = range(most_labels, max(most_labels, c) + 1)
     enough = bisect_left(sizes, True, key=lambda size: n_clusterings * _n_clusters(c, size) <= MAX_CLUSTERS)
-    return LabelClusters(*_core.cluster_labels(*csr_parts(centre), d, n_clusterings, sizes[enough], seed, n_threads))
+    indptr, indices, data = csr_parts(centre)
+    # Norms of labels that hardly weigh anything are rounded, and a value may come out above 1.
+    arrays = (indptr, indices, np.clip(data, -1, 1))
+    return LabelClusters(*_core.cluster_labels(*arrays, d, n_clusterings, sizes[enough], seed, n_threads))
 
 
 def _n_clusters(n_labels: int, most_labels: int) -> int:
