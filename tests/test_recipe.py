@@ -169,9 +169,11 @@ def test_every_step_can_be_left_out(data: Any, chosen: RecipeSettings) -> None:
     assert precision_at_k(data[3], labels, 1) > 0.8
 
 
-@pytest.mark.parametrize(("gain", "wanted"), [(-1.0, 15), (1.0, 10)])
-def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gain: float, wanted: int) -> None:
-    settings = RecipeSettings(wide_search=(15, 200), wide_gain=gain)
+@pytest.mark.parametrize(
+    ("gains", "wanted"), [((-1.0, -1.0), 25), ((-1.0, 1.0), 15), ((0.5, -1.0), 10), ((1.0, -1.0), 10)]
+)
+def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gains: tuple[float, float], wanted: int) -> None:
+    settings = RecipeSettings(wide_search=(15, 200), widest_search=(25, 400), wide_gain=gains[0], widest_gain=gains[1])
     model = fit_default(*data[:2], preset=settings)
     assert model.settings.centroid_candidates == wanted
     again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))

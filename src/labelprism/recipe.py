@@ -7,7 +7,7 @@ little, and the forest stays as it is.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
@@ -38,15 +38,14 @@ from labelprism.recipe_settings import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
     Learned,
     Opinions,
+    chosen_search,
     held_out_rows,
-    is_wide_better,
     kept_classes,
     learned_blend,
     rounded,
     said_of_held_out,
     wants_clusters,
     with_more_candidates,
-    with_wide_search,
 )
 
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
@@ -264,26 +263,28 @@ class _Training:
         kept = self.stages.load("candidates")
         if kept is None:
             found = self._found(forest, centre, rows)
-            self.stages.save(
-                "candidates",
-                {**found._asdict(), "is_wide": np.array([self.settings == with_wide_search(self.settings)])},
-            )
+            search = np.array([self.settings.centroid_candidates, self.settings.longest_list])
+            self.stages.save("candidates", {**found._asdict(), "search": search})
             return found
-        if kept.pop("is_wide")[0]:
-            self.settings = with_wide_search(self.settings)
+        n_candidates, longest_list = map(int, kept.pop("search"))
+        self.settings = replace(self.settings, centroid_candidates=n_candidates, longest_list=longest_list)
         return _Found(**kept)
 
     def _found(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
-        native = self._finder(forest, centre, self.settings)
-        held = self._held_out(native, forest, rows)
-        if held is not None and self.settings.centroid_candidates and self.settings.wide_gain < 1:
-            wide = with_wide_search(self.settings)
-            wide_native = self._finder(forest, centre, wide)
-            wide_held = self._held_out(wide_native, forest, rows)
-            if is_wide_better(self.settings, held, wide_held, rows.held_out.Y):
-                native, held, self.settings = wide_native, wide_held, wide
-        narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
+        usual, held = self.settings, None
+        tables = _centroid_tables(centre, usual)
+        if rows.n_seen < rows.X.shape[0]:
+            X_held = csr_parts(rows.held_out.X)
+
+            def find(settings: RecipeSettings) -> tuple[Any, ...]:
+                own = tables if settings is usual else _centroid_tables(centre, settings)
+                finder = self._finder(forest, own, settings, settings.forest_candidates)
+                return finder.find(*X_held, forest.smallest, 1.0, self.n_threads)
+
+            self.settings, held = chosen_search(usual, find, rows.held_out.Y)
+        native = self._finder(forest, tables, usual, usual.training_candidates)
+        narrow = (usual.training_smallest, usual.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
         blocks = []
         for begin in range(0, rows.n_seen, _BLOCK_ROWS):
@@ -295,29 +296,21 @@ class _Training:
         said = (np.zeros(0, np.float32),) * 2 if held is None else held[2:4]
         return _Found(np.concatenate([[0], np.cumsum(lengths)]), labels, *said)
 
-    def _finder(self, forest: SpectralForest, centre: sp.csr_array, settings: RecipeSettings) -> _core.Predictor:
+    def _finder(
+        self, forest: SpectralForest, tables: Any, settings: RecipeSettings, n_candidates: int
+    ) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
-        nothing = sp.csr_array(centre.shape, dtype=np.float32)
-        zeros = np.zeros(centre.shape[0], np.float32)
-        no_clusters = np.zeros((0, centre.shape[0]), np.int32)
-        arrays: Any = (*label_arrays(nothing, centre, settings.longest_list).values(), no_clusters, zeros, zeros)
         return _core.Predictor(
             forest.scorer_,
-            *arrays,
+            *tables,
             head_weight=0.0,
             forest_weight=1.0,
             centroid_weight=1.0,
             clusters_weight=0.0,
-            forest_candidates=settings.training_candidates,
+            forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,
             unit_rows=False,
         )
-
-    def _held_out(self, native: _core.Predictor, forest: SpectralForest, rows: _Rows) -> Any:
-        """Return the candidates of the held-out rows with what forest and centroids say; None where there are none."""
-        if rows.n_seen == rows.X.shape[0]:
-            return None
-        return native.find(*csr_parts(rows.held_out.X), forest.smallest, 1.0, self.n_threads)
 
     def _clusters(self, centre: sp.csr_array) -> LabelClusters | None:
         """Return the clusterings of the labels that the head is to learn, if any."""
@@ -366,6 +359,14 @@ class _Training:
         said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
         return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
+
+
+def _centroid_tables(centre: sp.csr_array, settings: RecipeSettings) -> tuple[Any, ...]:
+    """Return the arrays of a predictor that knows centroids alone."""
+    nothing = sp.csr_array(centre.shape, dtype=np.float32)
+    zeros = np.zeros(centre.shape[0], np.float32)
+    no_clusters = np.zeros((0, centre.shape[0]), np.int32)
+    return (*label_arrays(nothing, centre, settings.longest_list).values(), no_clusters, zeros, zeros)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

@@ -440,7 +440,8 @@ def recipe_meta(
 ) -> dict[str, Any]:  # fmt: skip
     """Return what `DefaultRecipe` needs beside the arrays; shape is (c, d)."""
     chosen = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    chosen.update(forest=dict(settings.forest), head=dict(settings.head), wide_search=list(settings.wide_search))
+    chosen.update(forest=dict(settings.forest), head=dict(settings.head))
+    chosen.update(wide_search=list(settings.wide_search), widest_search=list(settings.widest_search))
     return {
         "n_features": int(shape[1]),
         "n_labels": int(shape[0]),

@@ -25,11 +25,12 @@ class RecipeSettings:
         How many features a centroid keeps.
     longest_list : int
         Centroids are looked for among so many labels of each feature, those of its largest values.
-    wide_search : tuple of two ints
-        What `centroid_candidates` and `longest_list` become where that finds more: see `wide_gain`.
-    wide_gain : float
-        By how much of the held-out rows' labels the wide search must find more for it to be taken; with 1 or more it
-        is not tried.
+    wide_search, widest_search : tuples of two ints
+        What `centroid_candidates` and `longest_list` become in prediction where that finds more. The head learns from
+        what the usual search finds.
+    wide_gain, widest_gain : float
+        How many more of the held-out rows' labels each must find than the one before, as a share of those, to be taken;
+        with 1 or more neither it nor the next is tried.
     held_out : int
         The most rows that the blend is learned on.
     label_clusterings : int
@@ -57,7 +58,9 @@ class RecipeSettings:
     centroid_features: int = 200
     longest_list: int = 64
     wide_search: tuple[int, int] = (20, 256)
-    wide_gain: float = 0.015
+    wide_gain: float = 0.02
+    widest_search: tuple[int, int] = (60, 1024)
+    widest_gain: float = 0.1
     held_out: int = 1500
     label_clusterings: int = 0
     cluster_labels: int = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -65,24 +66,31 @@ def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> Rec
     )
 
 
-def with_wide_search(settings: RecipeSettings) -> RecipeSettings:
-    """Return the settings with the wide search for centroids."""
-    n_candidates, longest_list = settings.wide_search
-    return replace(settings, centroid_candidates=n_candidates, longest_list=longest_list)
-
-
-def is_wide_better(settings: RecipeSettings, found: tuple[Any, ...], wide: tuple[Any, ...], Y: sp.csr_array) -> bool:
-    """Tell whether the wide search finds enough more of the held-out rows' labels.
+def chosen_search(
+    settings: RecipeSettings, find: Callable[[RecipeSettings], tuple[Any, ...]], Y: sp.csr_array
+) -> tuple[RecipeSettings, tuple[Any, ...]]:
+    """Return the settings with the search for centroids that suits the held-out rows, and what it finds for them.
 
     Parameters
     ----------
     settings : RecipeSettings
-    found, wide : tuples of arrays
-        The candidates of the held-out rows by the usual and by the wide search: index pointers, labels, and the rest.
+    find : callable
+        From settings to the candidates of the held-out rows: index pointers, labels, and the rest.
     Y : csr_array of shape (n, c), sorted
+        The labels of the held-out rows.
     """
-    hits, wide_hits = (is_true_label(own[0], own[1], Y).sum() for own in (found, wide))
-    return bool(wide_hits - hits > settings.wide_gain * Y.nnz)
+    found = find(settings)
+    wider = ((settings.wide_search, settings.wide_gain), (settings.widest_search, settings.widest_gain))
+    for (n_candidates, longest_list), gain in wider if settings.centroid_candidates else ():
+        if gain >= 1:
+            break
+        asked = replace(settings, centroid_candidates=n_candidates, longest_list=longest_list)
+        more = find(asked)
+        hits, wide_hits = (is_true_label(own[0], own[1], Y).sum() for own in (found, more))
+        if wide_hits - hits <= gain * hits:
+            break
+        settings, found = asked, more
+    return settings, found
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:

@@ -112,12 +112,16 @@ def test_label_without_positives_has_a_bias_alone() -> None:
     assert head.bias_[0] == -1
 
 
-def test_label_whose_positives_are_all_held_out() -> None:
+def test_label_whose_positives_are_all_held_out_has_a_bias_alone() -> None:
     X, Y, candidates = problem()
-    Y = sp.csr_array(Y.toarray() * (np.arange(60) < 10)[:, None].astype(np.float32))
-    head = OneVsRestHead(random_state=0).fit(X, Y, candidates, np.arange(60) < 10)
-    assert (head.held_out_margins_.data == -1).all()
-    assert head.weights_.nnz > 0
+    positive = Y.toarray()
+    positive[10:, 0] = 0
+    head = OneVsRestHead(random_state=0).fit(X, sp.csr_array(positive), candidates, np.arange(60) < 10)
+    assert positive[:10, 0].any()
+    assert head.weights_[[0]].nnz == 0
+    assert head.bias_[0] == -1
+    assert (head.held_out_margins_[:, [0]].data == -1).all()
+    assert np.diff(head.weights_.indptr)[1:].min() > 0
 
 
 def test_label_that_all_rows_have() -> None:

@@ -23,7 +23,7 @@ from labelprism.recipe_model import (
     recipe_meta,
 )
 from labelprism.recipe_settings import RecipeSettings
-from labelprism.recipe_stages import is_wide_better, with_wide_search
+from labelprism.recipe_stages import chosen_search
 
 
 class Found(NamedTuple):
@@ -32,11 +32,11 @@ class Found(NamedTuple):
     Attributes
     ----------
     finder : DefaultRecipe
-        Without a head, for rows that are unit already.
+        For the rows that the head learns from; without a head, for rows that are unit already.
     held : tuple of arrays or None
         Candidates of the held-out rows as CSR of log p_F, and their cosines.
     settings : RecipeSettings
-        With the search that was chosen.
+        With the search that was chosen for prediction.
     """
 
     finder: DefaultRecipe
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 
 def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, settings: RecipeSettings) -> Found:
-    """Return what finds candidates: by the usual search, or a wider one where that finds more; see `fit_default`.
+    """Return what finds candidates, and those of the held-out rows by the search that suits them; see `fit_default`.
 
     Parameters
     ----------
@@ -58,25 +58,26 @@ def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, 
     settings : RecipeSettings
     """
     centre = stacked([own.centre for own in centres])
-    found = _found(tables, centre, held, settings)
-    if held is None or not settings.centroid_candidates or settings.wide_gain >= 1:
-        return found
-    wide = _found(tables, centre, held, with_wide_search(settings))
-    return wide if is_wide_better(settings, found.held, wide.held, held.Y) else found
+    forest = SpectralForest(**settings.forest)
+    finder = _finder(tables, centre, forest, replace(settings, forest_candidates=settings.training_candidates))
+    if held is None:
+        return Found(finder, None, settings)
+    X = csr_parts(held.X)
+
+    def find(asked: RecipeSettings) -> tuple[Any, ...]:
+        return _finder(tables, centre, forest, asked)._predictor.find(*X, forest.smallest, 1.0)[:4]
+
+    chosen, said = chosen_search(settings, find, held.Y)
+    return Found(finder, said, chosen)
 
 
-def _found(tables: Arrays, centre: sp.csr_array, held: Chunk | None, settings: RecipeSettings) -> Found:
+def _finder(tables: Arrays, centre: sp.csr_array, forest: SpectralForest, settings: RecipeSettings) -> DefaultRecipe:
     zeros = np.zeros(centre.shape[0])
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     facts = LabelFacts(zeros.astype(np.float32), zeros, zeros)
     arrays = recipe_arrays(tables, nothing, centre, facts, settings.longest_list)
-    plain = replace(settings, forest_candidates=settings.training_candidates, unit_rows=False)
-    forest = SpectralForest(**settings.forest)
-    finder = DefaultRecipe(arrays, recipe_meta(centre.shape, forest, BlendWeights(0, 1, 1, 0), Calibration(), plain))
-    said = None
-    if held is not None:
-        said = finder._predictor.find(*csr_parts(held.X), forest.smallest, 1.0)[:4]
-    return Found(finder, said, settings)
+    plain = replace(settings, unit_rows=False)
+    return DefaultRecipe(arrays, recipe_meta(centre.shape, forest, BlendWeights(0, 1, 1, 0), Calibration(), plain))
 
 
 def search_of(found: Found) -> tuple[RecipeSettings, Int64 | None]:
