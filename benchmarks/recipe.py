@@ -53,11 +53,9 @@ TREES: dict[str, RecipeSettings] = {
     "6, grown with hard routing": with_forest(n_trees=6, routing="hard"),
     "6": with_forest(n_trees=6),
     "9": with_forest(n_trees=9),
-    "9, 100 candidates": replace(PRESETS["accurate"], label_clusterings=0),
-    "accurate: 9, 100 candidates, 3 clusterings": PRESETS["accurate"],
-    "9, 100 candidates, 3 clusterings, more leaves": replace(
-        PRESETS["accurate"], forest={**PRESETS["accurate"].forest, "smallest": 0.05}
-    ),
+    "accurate without clusters": replace(PRESETS["accurate"], label_clusterings=0),
+    "accurate: 9, 100 and 200 candidates, 5 clusterings": PRESETS["accurate"],
+    "accurate, more leaves": replace(PRESETS["accurate"], forest={**PRESETS["accurate"].forest, "smallest": 0.05}),
 }
 
 

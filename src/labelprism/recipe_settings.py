@@ -49,7 +49,7 @@ class RecipeSettings:
         Whether rows are made unit first.
     """
 
-    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
+    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 50, "smallest": 0.1})
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 50
     training_candidates: int = 50
@@ -76,15 +76,15 @@ PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
         forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1},
-        forest_candidates=100,
+        forest_candidates=200,
         training_candidates=100,
-        label_clusterings=3,
+        widest_gain=0.05,
+        label_clusterings=5,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
         head={"passes": 3, "rare_examples": 10.0},
         candidates_per_label=0.0,
-        wide_gain=1.0,
         held_out=700,
     ),
 }

@@ -42,7 +42,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         See above.
     rare_examples : float, default=20.0
         See above; with 0 all labels and all examples are treated alike.
-    tolerance : float, default=0.3
+    tolerance : float, default=0.5
         The solver stops when the projected gradients of all examples differ by less.
     passes : int, default=5
         Or after so many passes over the examples.
@@ -72,7 +72,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         positive_weight: float = 1.5,
         *,
         rare_examples: float = 20.0,
-        tolerance: float = 0.3,
+        tolerance: float = 0.5,
         passes: int = 5,
         drop: float = 0.1,
         n_jobs: int | None = None,
@@ -101,7 +101,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
             Stored entries are the candidates of a row; its labels are added.
         held_out : bool array of shape (n,), optional
             Rows whose margins are wanted from classifiers that have not seen them: `held_out_margins_`. They are
-            learned from afterwards; the solver goes on from where it was.
+            learned from afterwards; the solver goes on from where it was. Labels that no other row has get no weights.
         """
         self._check_parameters()
         X, Y = as_csr(X), as_label_matrix(Y)
