@@ -16,6 +16,7 @@ from labelprism import _core, _reference
 from labelprism.heads.blend import log_head
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
+from labelprism.recipe_stages import Opinions, learned_blend
 
 CLUSTERED = RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_gain=-1e9)
 
@@ -234,6 +235,25 @@ def test_clusters_are_taken_where_they_make_the_labels_likelier(data: Any) -> No
     for name, array in plain.arrays.items():  # and then nothing is left of them
         np.testing.assert_array_equal(array, refused.arrays[name], err_msg=name)
     assert refused.blend_ == plain.blend_
+
+
+@pytest.mark.parametrize(("own", "inside", "wanted"), [(2.0, 0.0, 0.7), (0.0, 2.0, 0.3), (1.0, 1.0, 0.5)])
+def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest(
+    own: float, inside: float, wanted: float
+) -> None:
+    rng = np.random.default_rng(0)
+    n, per_row = 400, 10
+    is_true = np.arange(n * per_row) % per_row == 0
+    margin, within = (
+        (strength * is_true - 1 + 0.7 * rng.standard_normal(is_true.size)).astype(np.float32)
+        for strength in (own, inside)
+    )
+    silent = np.zeros(is_true.size, np.float32)
+    indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
+    said = Opinions(indptr, labels, silent, silent, margin, within, silent)
+    Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
+    learned = learned_blend(said, Y, np.zeros(per_row), None, CLUSTERED)
+    assert (learned.uses_clusters, learned.own_share) == (True, wanted)
 
 
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:

@@ -221,7 +221,9 @@ class _Training:
             sums.sort_indices()
             norms = row_norms(sums)
             centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
-        weights, bias = kept_classes(head.weights, head.bias, clusters, rows.Y.shape[1], self.settings)
+        weights, bias = kept_classes(
+            head.weights, head.bias, clusters, rows.Y.shape[1], learned.own_share, self.settings
+        )
         labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
         del rows, sums, head
         longest_list = self.settings.longest_list

@@ -21,6 +21,7 @@ from labelprism.recipe_settings import RecipeSettings
 Float64 = npt.NDArray[np.float64]
 
 _MOST_MORE_CANDIDATES = 50  # however many labels a row has
+_OWN_SHARES, _USUAL_SHARE = (0.3, 0.5, 0.7), 0.5
 _FEWEST_TO_CALIBRATE = 10  # true and wrong candidates each
 
 
@@ -33,9 +34,9 @@ class Opinions(NamedTuple):
         The candidates of each row.
     log_forest, cosine, margin : float32 arrays of shape (m,)
         By the forest, the centroids and the head.
-    merged, clusters : float32 arrays of shape (m,) or None
-        Where labels were clustered: by the mean of the label's classifiers, see `mean_of_classes`, and the mean of log
-        p of its clusters.
+    within, clusters : float32 arrays of shape (m,) or None
+        Where labels were clustered: the mean by the label's classifiers inside its clusters, and the mean of log p of
+        its clusters.
     """
 
     indptr: Int64
@@ -43,7 +44,7 @@ class Opinions(NamedTuple):
     log_forest: Float32
     cosine: Float32
     margin: npt.NDArray[Any]
-    merged: Float32 | None = None
+    within: Float32 | None = None
     clusters: Float32 | None = None
 
 
@@ -54,6 +55,17 @@ class Learned(NamedTuple):
     calibration: Calibration = Calibration()
     uses_clusters: bool = True
     """Whether clusters of labels, where there are any, help."""
+    own_share: float = _USUAL_SHARE
+    """Of a label's own classifier in the mean of its classifiers; see `mean_of_classes`."""
+
+
+class _Way(NamedTuple):
+    """A blend that was tried on held-out rows."""
+
+    own_share: float
+    blend: BlendWeights
+    likelihood: float
+    scores: Float64
 
 
 def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> RecipeSettings:
@@ -106,8 +118,9 @@ def learned_blend(
 ) -> Learned:
     """Learn the blend on held-out rows, and the probabilities that its scores stand for.
 
-    Where labels were clustered, it is learned with what that adds and without it, and it is taken if the
-    labels become likelier by `cluster_gain`: rows with many labels of one cluster may do better without.
+    Where labels were clustered, it is learned with what that adds, for several shares of the label's own classifier,
+    and without it. The likeliest way is taken if the labels become likelier by `cluster_gain`: rows with many labels of
+    one cluster may do better without.
 
     Parameters
     ----------
@@ -124,20 +137,24 @@ def learned_blend(
     is_true, n_true = is_true_label(said.indptr, said.labels, Y), np.diff(Y.indptr)
     of_entry = None if importance is None else importance[said.labels]
     others = [said.log_forest, said.cosine, np.log1p(counts[said.labels])]
-    ways = [[log_head(said.margin), *others]]
-    if said.merged is not None and said.clusters is not None:
-        with_clusters = [log_head(said.merged), *others, said.clusters]
-        ways = [*ways, with_clusters] if settings.use_learned_blend else [with_clusters]
-    tried = []
-    for experts in ways:
+
+    def tried(own_share: float, *experts: npt.NDArray[Any]) -> _Way:
         features = np.stack(experts, axis=1).astype(np.float64)
         blend, likelihood = DEFAULT_BLEND, 0.0
         if settings.use_learned_blend:
             blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
-        tried.append((likelihood, blend, combined(features, np.array(blend[: len(experts)]))))
-    uses_clusters = tried[-1][0] - tried[0][0] > settings.cluster_gain or len(tried) == 1
-    _, blend, scores = tried[-1 if uses_clusters else 0]
-    return Learned(blend, _calibration(said.indptr, scores, is_true), uses_clusters)
+        return _Way(own_share, blend, likelihood, combined(features, np.array(blend[: len(experts)])))
+
+    way, uses_clusters = tried(1.0, log_head(said.margin), *others), True
+    if said.within is not None and said.clusters is not None:
+        ways = []
+        for share in _OWN_SHARES if settings.use_learned_blend else (_USUAL_SHARE,):
+            margin = np.float32(share) * said.margin + np.float32(1 - share) * said.within
+            ways.append(tried(share, log_head(margin), *others, said.clusters))
+        best = max(ways, key=lambda way: way.likelihood)
+        uses_clusters = not settings.use_learned_blend or best.likelihood - way.likelihood > settings.cluster_gain
+        way = best if uses_clusters else way
+    return Learned(way.blend, _calibration(said.indptr, way.scores, is_true), uses_clusters, way.own_share)
 
 
 def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
@@ -192,12 +209,13 @@ def said_of_held_out(
     for k in range(clusters.n_clusterings):
         within += share * values_at(margins, indptr, clusters.within(k, labels))
         log_p += share * log_head(values_at(margins, indptr, clusters.of_clusters(k, labels)))
-    return head, np.float32(0.5) * (head + within), log_p
+    return head, within, log_p
 
 
 def kept_classes(
-    weights: sp.csr_array, bias: Float32, clusters: LabelClusters | None, n_labels: int, settings: RecipeSettings
-) -> tuple[sp.csr_array, Float32]:
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters | None, n_labels: int, own_share: float,
+    settings: RecipeSettings,
+) -> tuple[sp.csr_array, Float32]:  # fmt: skip
     """Return the classifiers that a model keeps: of the labels, then of the clusters if these are used.
 
     Parameters
@@ -206,11 +224,13 @@ def kept_classes(
     bias : float32 array of shape (n_classes,)
     clusters : LabelClusters or None
     n_labels : int
+    own_share : float
+        See `Learned`.
     settings : RecipeSettings
     """
     if clusters is None:
         return row_range(weights, 0, n_labels), bias[:n_labels]
-    merged, merged_bias = merged_classes(weights, bias, clusters, OneVsRestHead(**settings.head).drop / 2)
+    merged, merged_bias = merged_classes(weights, bias, clusters, own_share, OneVsRestHead(**settings.head).drop / 2)
     merged.data = rounded(merged.data)
     return merged, merged_bias
 

@@ -274,8 +274,10 @@ def test_wrong_lists_are_refused() -> None:
 
 
 @pytest.mark.parametrize("n_clusterings", [1, 2, 3])
-@pytest.mark.parametrize("at_once", [1 << 13, 3])
-def test_means_are_those_of_dense_weights(n_clusterings: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("at_once", "share"), [(1 << 13, 0.5), (3, 0.3)])
+def test_means_are_those_of_dense_weights(
+    n_clusterings: int, at_once: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_LABELS_AT_ONCE", at_once)
     c, d, rng = 10, 15, np.random.default_rng(0)
     clusters = label_clusters(unit_rows(c, 8), n_clusterings, 3, 0)
@@ -284,15 +286,15 @@ def test_means_are_those_of_dense_weights(n_clusterings: int, at_once: int, monk
     weights = sp.random_array((n_classes, d), density=0.4, rng=rng, dtype=np.float32, format="csr")
     bias = rng.standard_normal(n_classes).astype(np.float32)
     stacked = weights.toarray()[: c * (1 + n_clusterings)].reshape(1 + n_clusterings, c, d)
-    expected = (stacked[0] + stacked[1:].mean(axis=0)) / 2
+    expected = share * stacked[0] + (1 - share) * stacked[1:].mean(axis=0)
     for drop in (0.0, 0.2):
-        mean, mean_bias = mean_of_classes(weights, bias, clusters, drop)
+        mean, mean_bias = mean_of_classes(weights, bias, clusters, share, drop)
         assert mean.has_sorted_indices
         assert (mean.dtype, mean_bias.dtype, mean.indices.dtype) == (np.float32, np.float32, np.int32)
         assert (mean.data != 0).all()
         np.testing.assert_allclose(mean.toarray(), np.where(np.abs(expected) >= drop, expected, 0), atol=1e-6)
     of_parts = bias[: c * (1 + n_clusterings)].reshape(-1, c)
-    np.testing.assert_allclose(mean_bias, (of_parts[0] + of_parts[1:].mean(axis=0)) / 2, atol=1e-6)
+    np.testing.assert_allclose(mean_bias, share * of_parts[0] + (1 - share) * of_parts[1:].mean(axis=0), atol=1e-6)
     part, part_bias = cluster_part(weights, bias, clusters)
     np.testing.assert_array_equal(part.toarray(), weights.toarray()[c * (1 + n_clusterings) :])
     np.testing.assert_array_equal(part_bias, bias[c * (1 + n_clusterings) :])

@@ -311,7 +311,7 @@ class DistributedTraining:
         bias: Float32 = np.concatenate([shard.bias for shard in shards])
         weights = stacked([shard.weights for shard in shards])
         clusters = self.clusters if learned.uses_clusters else None
-        weights, bias = kept_classes(weights, bias, clusters, centre.shape[0], self.settings)
+        weights, bias = kept_classes(weights, bias, clusters, centre.shape[0], learned.own_share, self.settings)
         facts, longest_list = LabelFacts(bias, counts, norms), self.settings.longest_list
         arrays = recipe_arrays(tables, weights, centre, facts, longest_list, clusters)
         grown = SpectralForest(**self.settings.forest)

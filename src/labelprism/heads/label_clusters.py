@@ -169,28 +169,29 @@ def classes_of_rows(Y: sp.csr_array, clusters: LabelClusters, n_threads: int = 1
 
 
 def merged_classes(
-    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, drop: float = 0.0
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0
 ) -> tuple[sp.csr_array, Float32]:
     """Return the classifiers that are kept for prediction: `mean_of_classes`, then `cluster_part`.
 
     Parameters
     ----------
-    weights, bias, clusters, drop : see `mean_of_classes`
+    weights, bias, clusters, own_share, drop : see `mean_of_classes`
 
     Returns
     -------
     weights : csr_array of shape (c + n_clusters, d), float32
     bias : float32 array of shape (c + n_clusters,)
     """
-    of_labels, of_clusters = mean_of_classes(weights, bias, clusters, drop), cluster_part(weights, bias, clusters)
+    of_labels = mean_of_classes(weights, bias, clusters, own_share, drop)
+    of_clusters = cluster_part(weights, bias, clusters)
     stacked = sp.csr_array(sp.vstack([of_labels[0], of_clusters[0]], format="csr"))
     return stacked, np.concatenate([of_labels[1], of_clusters[1]])
 
 
 def mean_of_classes(
-    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, drop: float = 0.0
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0
 ) -> tuple[sp.csr_array, Float32]:
-    """Return one classifier for every label: half of it the label's own, half the mean of those inside clusters.
+    """Return one classifier for every label: a share of the label's own, and the mean of those inside clusters.
 
     A linear classifier of the mean scores as the mean of the classifiers does, and costs as much as one of them.
 
@@ -199,6 +200,7 @@ def mean_of_classes(
     weights : csr_array of shape (n_classes, d), float32, sorted
     bias : float32 array of shape (n_classes,)
     clusters : LabelClusters
+    own_share : float, from 0 to 1
     drop : float
         Weights of smaller size are left out.
 
@@ -209,7 +211,8 @@ def mean_of_classes(
     """
     _check_classes(weights, bias, clusters)
     c, parts = clusters.n_labels, 1 + clusters.n_clusterings
-    share = np.array([0.5] + [0.5 / clusters.n_clusterings] * clusters.n_clusterings, np.float32)
+    of_others = (1 - own_share) / clusters.n_clusterings
+    share = np.array([own_share] + [of_others] * clusters.n_clusterings, np.float32)
     pieces = [(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
     # Some labels at a time: sums of all would be held several times over.
     for begin in range(0, c, _LABELS_AT_ONCE):
