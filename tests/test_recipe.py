@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from labelprism import _core, _reference
+from labelprism import _core, _reference, recipe_stages
 from labelprism.heads.blend import log_head
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
@@ -177,6 +177,12 @@ def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gains: tuple[flo
     settings = RecipeSettings(wide_search=(15, 200), widest_search=(25, 400), wide_gain=gains[0], widest_gain=gains[1])
     model = fit_default(*data[:2], preset=settings)
     assert model.settings.centroid_candidates == wanted
+    # The head learns from the usual search: what prediction searches changes none of its weights.
+    heads = [
+        fit_default(*data[:2], preset=chosen, validation=data[2:]).arrays["head_bias"]
+        for chosen in (settings, replace(settings, wide_gain=1.0))
+    ]
+    np.testing.assert_array_equal(*heads)
     again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))
     for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -254,6 +260,15 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
     Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
     learned = learned_blend(said, Y, np.zeros(per_row), None, CLUSTERED)
     assert (learned.uses_clusters, learned.own_share) == (True, wanted)
+
+
+def test_the_share_is_that_of_the_model(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    biases = []
+    for share in (0.3, 0.5, 0.7):
+        monkeypatch.setattr(recipe_stages, "_OWN_SHARES", (share,))
+        biases.append(fit_default(*data[:2], preset=CLUSTERED).bias_)
+    np.testing.assert_allclose(biases[1], (biases[0] + biases[2]) / 2, atol=1e-5)
+    assert np.abs(biases[0] - biases[2]).max() > 0.01
 
 
 def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:

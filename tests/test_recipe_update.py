@@ -97,6 +97,13 @@ def test_a_new_label_joins_the_clusters_of_its_neighbour_with_its_first_rows(sma
         np.testing.assert_array_equal(of_label[:, :40], small.arrays["cluster_of"])
 
 
+def test_new_rows_are_learned_with_as_many_candidates_as_the_others() -> None:
+    settings = RecipeSettings(forest_candidates=30, training_candidates=5, centroid_candidates=0)
+    model = fit_default(X[OLD], Y[OLD], preset=settings)
+    assert np.diff(model.training_candidates(X).indptr).max() == 5
+    assert np.diff(model.candidates(X).indptr).max() > 5
+
+
 def test_counts_and_norms_add_up(small: DefaultRecipe) -> None:
     model, whole = updated(small, X[NEW], Y[NEW]), fit_default(X, Y)
     np.testing.assert_array_equal(model.label_counts_, whole.label_counts_)

@@ -238,8 +238,8 @@ void fit_label(std::int64_t label, bool has_start, const OneVsRestSettings& sett
   const auto first = problem.examples.begin(), seen_end = first + static_cast<std::ptrdiff_t>(problem.n_seen);
   const bool starts = has_start || std::any_of(first, seen_end, is_positive);
   // A few held-out negatives more would change next to nothing; going on for them took a fifth of all time. A label
-  // that only held-out examples have was a candidate of none that were seen: without negatives its classifier would say
-  // yes to all that is a little like them, and push better labels aside.
+  // that only held-out examples have is, in the recipe, a candidate of none that were seen: without negatives its
+  // classifier would say yes to all that is a little like them, and push better labels aside.
   const bool goes_on = starts && std::any_of(seen_end, problem.examples.end(), is_positive);
   Random random{settings.seed ^ (static_cast<std::uint64_t>(label) * 0xD1342543DE82EF95u)};
   if (starts) problem.solve_seen(settings.tolerance, random);

@@ -1,8 +1,8 @@
 """The default recipe: a forest as F, one-vs-rest classifiers as H, label centroids, and a learned blend of all three.
 
 A tenth of the rows, at most 1,500, is held out from forest, centroids and head alike, and the blend is learned on what
-the three say of these rows. Then centroids and head take them in: the head goes on from where it was, which costs
-little, and the forest stays as it is.
+the three say of these rows. Then centroids and head take them in, but for classifiers of labels that no other row has:
+the head goes on from where it was, which costs little, and the forest stays as it is.
 """
 
 from __future__ import annotations

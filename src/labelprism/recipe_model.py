@@ -97,7 +97,7 @@ class DefaultRecipe:
             raise ValueError(f"smallest must be from 0 to 1, got {self._smallest}; the model is damaged")
         self.label_counts_, self.bias_ = self.arrays["label_counts"], self.arrays["head_bias"]
         self._scorer = self._made_scorer()
-        self._predictor = self._made_predictor()
+        self._predictor = self._made_predictor(self.settings.forest_candidates)
         self._predict_row = self._predictor.predict_row
 
     def _made_scorer(self) -> _core.ForestScorer:
@@ -105,7 +105,7 @@ class DefaultRecipe:
         _check_children(self.arrays["forest_children"], self.n_trees_, self.arrays["forest_leaf_begin"].size - 1)
         return _core.ForestScorer.from_tables(self.n_trees_, self.n_features_in_, self.n_labels_, *tables)
 
-    def _made_predictor(self) -> _core.Predictor:
+    def _made_predictor(self, n_candidates: int) -> _core.Predictor:
         counts, blend, settings = self.label_counts_, self.blend_, self.settings
         if counts.shape != (self.n_labels_,) or counts.dtype != np.float64 or not counts.min() >= 0:
             raise ValueError("label_counts does not fit the labels; the model is damaged")
@@ -123,7 +123,7 @@ class DefaultRecipe:
             forest_weight=blend.forest,
             centroid_weight=blend.centroid,
             clusters_weight=blend.clusters,
-            forest_candidates=settings.forest_candidates,
+            forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,
             unit_rows=settings.unit_rows,
         )
@@ -182,7 +182,9 @@ class DefaultRecipe:
         return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
 
     def training_candidates(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
-        """Return candidates of rows that the head is to learn from: by narrow routes, as in `fit_default`.
+        """Return candidates of rows that the head is to learn from.
+
+        As many of the forest as in `fit_default`, and by routes as narrow; of the centroids, those of prediction.
 
         Parameters
         ----------
@@ -195,7 +197,10 @@ class DefaultRecipe:
         csr_array of shape (n, c)
         """
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
-        found = self._predictor.find(*csr_parts(X), *narrow, thread_count(n_jobs), scored=False)
+        n_candidates, predictor = self.settings.training_candidates, self._predictor
+        if n_candidates != self.settings.forest_candidates:
+            predictor = self._made_predictor(n_candidates)
+        found = predictor.find(*csr_parts(X), *narrow, thread_count(n_jobs), scored=False)
         return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
 
     def leaf_probabilities(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:

@@ -29,8 +29,8 @@ class RecipeSettings:
         What `centroid_candidates` and `longest_list` become in prediction where that finds more. The head learns from
         what the usual search finds.
     wide_gain, widest_gain : float
-        How many more of the held-out rows' labels each must find than the one before, as a share of those, to be taken;
-        with 1 or more neither it nor the next is tried.
+        A search is taken if it finds more than (1 + gain) times as many of the held-out rows' labels as the one before
+        it. With a gain of 1 or more neither it nor the next is tried.
     held_out : int
         The most rows that the blend is learned on.
     label_clusterings : int

@@ -21,7 +21,8 @@ from labelprism.recipe_settings import RecipeSettings
 Float64 = npt.NDArray[np.float64]
 
 _MOST_MORE_CANDIDATES = 50  # however many labels a row has
-_OWN_SHARES, _USUAL_SHARE = (0.3, 0.5, 0.7), 0.5
+_USUAL_SHARE = 0.5  # of a label's own classifier, where there are no held-out rows to ask
+_OWN_SHARES = (0.3, _USUAL_SHARE, 0.7)  # finer steps, or any further, gain nothing
 _FEWEST_TO_CALIBRATE = 10  # true and wrong candidates each
 
 
@@ -35,8 +36,8 @@ class Opinions(NamedTuple):
     log_forest, cosine, margin : float32 arrays of shape (m,)
         By the forest, the centroids and the head.
     within, clusters : float32 arrays of shape (m,) or None
-        Where labels were clustered: the mean by the label's classifiers inside its clusters, and the mean of log p of
-        its clusters.
+        Where labels were clustered: the mean margin of the label's classifiers inside its clusters, and the mean of log
+        p of its clusters.
     """
 
     indptr: Int64
@@ -145,16 +146,17 @@ def learned_blend(
             blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
         return _Way(own_share, blend, likelihood, combined(features, np.array(blend[: len(experts)])))
 
-    way, uses_clusters = tried(1.0, log_head(said.margin), *others), True
+    chosen = without = tried(1.0, log_head(said.margin), *others)
+    uses_clusters = True
     if said.within is not None and said.clusters is not None:
         ways = []
         for share in _OWN_SHARES if settings.use_learned_blend else (_USUAL_SHARE,):
             margin = np.float32(share) * said.margin + np.float32(1 - share) * said.within
             ways.append(tried(share, log_head(margin), *others, said.clusters))
         best = max(ways, key=lambda way: way.likelihood)
-        uses_clusters = not settings.use_learned_blend or best.likelihood - way.likelihood > settings.cluster_gain
-        way = best if uses_clusters else way
-    return Learned(way.blend, _calibration(said.indptr, way.scores, is_true), uses_clusters, way.own_share)
+        uses_clusters = not settings.use_learned_blend or best.likelihood - without.likelihood > settings.cluster_gain
+        chosen = best if uses_clusters else without
+    return Learned(chosen.blend, _calibration(said.indptr, chosen.scores, is_true), uses_clusters, chosen.own_share)
 
 
 def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:

@@ -35,12 +35,15 @@ class Found(NamedTuple):
         For the rows that the head learns from; without a head, for rows that are unit already.
     held : tuple of arrays or None
         Candidates of the held-out rows as CSR of log p_F, and their cosines.
+    offered : int64 array of shape (c,) or None
+        To how many held-out rows each label would be offered if the head learned from them as from the others.
     settings : RecipeSettings
         With the search that was chosen for prediction.
     """
 
     finder: DefaultRecipe
     held: Any
+    offered: Int64 | None
     settings: RecipeSettings
 
 
@@ -59,31 +62,36 @@ def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, 
     """
     centre = stacked([own.centre for own in centres])
     forest = SpectralForest(**settings.forest)
-    finder = _finder(tables, centre, forest, replace(settings, forest_candidates=settings.training_candidates))
+    usual = _finder_arrays(tables, centre, settings)
+    finder = _finder(usual, centre, forest, replace(settings, forest_candidates=settings.training_candidates))
     if held is None:
-        return Found(finder, None, settings)
+        return Found(finder, None, None, settings)
     X = csr_parts(held.X)
 
     def find(asked: RecipeSettings) -> tuple[Any, ...]:
-        return _finder(tables, centre, forest, asked)._predictor.find(*X, forest.smallest, 1.0)[:4]
+        arrays = usual if asked is settings else _finder_arrays(tables, centre, asked)
+        return _finder(arrays, centre, forest, asked)._predictor.find(*X, forest.smallest, 1.0)[:4]
 
     chosen, said = chosen_search(settings, find, held.Y)
-    return Found(finder, said, chosen)
+    offered = np.bincount(finder.training_candidates(held.X).indices, minlength=finder.n_labels_)
+    return Found(finder, said, offered, chosen)
 
 
-def _finder(tables: Arrays, centre: sp.csr_array, forest: SpectralForest, settings: RecipeSettings) -> DefaultRecipe:
+def _finder_arrays(tables: Arrays, centre: sp.csr_array, settings: RecipeSettings) -> Arrays:
     zeros = np.zeros(centre.shape[0])
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     facts = LabelFacts(zeros.astype(np.float32), zeros, zeros)
-    arrays = recipe_arrays(tables, nothing, centre, facts, settings.longest_list)
+    return recipe_arrays(tables, nothing, centre, facts, settings.longest_list)
+
+
+def _finder(arrays: Arrays, centre: sp.csr_array, forest: SpectralForest, settings: RecipeSettings) -> DefaultRecipe:
     plain = replace(settings, unit_rows=False)
     return DefaultRecipe(arrays, recipe_meta(centre.shape, forest, BlendWeights(0, 1, 1, 0), Calibration(), plain))
 
 
 def search_of(found: Found) -> tuple[RecipeSettings, Int64 | None]:
-    """Return the settings with the search that was chosen, and how often it offers each label to held-out rows."""
-    counts = None if found.held is None else np.bincount(found.held[1], minlength=found.finder.n_labels_)
-    return found.settings, counts
+    """Return the settings with the search that was chosen, and how often each label is offered to held-out rows."""
+    return found.settings, found.offered
 
 
 def clusters_of(centres: list[Centroids], settings: RecipeSettings, seed: int, n_jobs: int | None) -> LabelClusters:

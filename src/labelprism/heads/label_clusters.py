@@ -191,7 +191,7 @@ def merged_classes(
 def mean_of_classes(
     weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0
 ) -> tuple[sp.csr_array, Float32]:
-    """Return one classifier for every label: a share of the label's own, and the mean of those inside clusters.
+    """Return one classifier for every label: the weighted mean of its own and of those inside its clusters.
 
     A linear classifier of the mean scores as the mean of the classifiers does, and costs as much as one of them.
 
@@ -201,6 +201,7 @@ def mean_of_classes(
     bias : float32 array of shape (n_classes,)
     clusters : LabelClusters
     own_share : float, from 0 to 1
+        The weight of the label's own classifier; the others share the rest evenly.
     drop : float
         Weights of smaller size are left out.
 
