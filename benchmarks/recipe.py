@@ -2,6 +2,7 @@
 
     python benchmarks/recipe.py ablation FOLDER ...    # every step switched off by itself
     python benchmarks/recipe.py trees FOLDER ...       # more trees and candidates, on a fifth of the training rows
+    python benchmarks/recipe.py settings FOLDER ...    # other numbers in the settings, on the same rows
     python benchmarks/recipe.py scaling FOLDER         # training time against rows and labels
 
 FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Seconds of training and microseconds of prediction are of
@@ -56,6 +57,21 @@ TREES: dict[str, RecipeSettings] = {
     "accurate without clusters": replace(PRESETS["accurate"], label_clusterings=0),
     "accurate: 9, 100 and 200 candidates, 5 clusterings": PRESETS["accurate"],
     "accurate, more leaves": replace(PRESETS["accurate"], forest={**PRESETS["accurate"].forest, "smallest": 0.05}),
+}
+
+SETTINGS: dict[str, RecipeSettings] = {
+    "default: leaves of 50 labels, tolerance 0.5, three trees": DEFAULT,
+    "30, 0.3": replace(with_forest(stop_labels=30), head={"tolerance": 0.3}),
+    "50, 0.8": replace(DEFAULT, head={"tolerance": 0.8}),
+    "80, 0.5": with_forest(stop_labels=80),
+    "50, 0.5, two trees": with_forest(n_trees=2),
+    "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
+    "the same, 60 centroids wherever they find more": replace(
+        DEFAULT, forest_candidates=100, wide_gain=0.0, widest_gain=0.0
+    ),
+    "accurate: 100 and 200 candidates, five clusterings": PRESETS["accurate"],
+    "100 and 200, three": replace(PRESETS["accurate"], label_clusterings=3),
+    "100, three": replace(PRESETS["accurate"], label_clusterings=3, forest_candidates=100),
 }
 
 
@@ -122,15 +138,15 @@ def print_exponent(name: str, points: list[tuple[int, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["ablation", "trees", "scaling"])
+    parser.add_argument("what", choices=["ablation", "trees", "settings", "scaling"])
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     print(machine(), file=sys.stderr)
     if arguments.what == "ablation":
         ablation(arguments.folders, STEPS, False, arguments.jobs)
-    elif arguments.what == "trees":
-        ablation(arguments.folders, TREES, True, arguments.jobs)
+    elif arguments.what in ("trees", "settings"):
+        ablation(arguments.folders, TREES if arguments.what == "trees" else SETTINGS, True, arguments.jobs)
     else:
         scaling(arguments.folders[0], arguments.jobs)
 
