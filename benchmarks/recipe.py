@@ -66,9 +66,7 @@ SETTINGS: dict[str, RecipeSettings] = {
     "80, 0.5": with_forest(stop_labels=80),
     "50, 0.5, two trees": with_forest(n_trees=2),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
-    "the same, 60 centroids wherever they find more": replace(
-        DEFAULT, forest_candidates=100, wide_gain=0.0, widest_gain=0.0
-    ),
+    "and 60 centroids wherever they find more": replace(DEFAULT, forest_candidates=100, wide_gain=0.0, widest_gain=0.0),
     "accurate: 100 and 200 candidates, five clusterings": PRESETS["accurate"],
     "100 and 200, three": replace(PRESETS["accurate"], label_clusterings=3),
     "100, three": replace(PRESETS["accurate"], label_clusterings=3, forest_candidates=100),

@@ -60,7 +60,7 @@ class RecipeSettings:
     wide_search: tuple[int, int] = (20, 256)
     wide_gain: float = 0.02
     widest_search: tuple[int, int] = (60, 1024)
-    widest_gain: float = 0.1
+    widest_gain: float = 1.0
     held_out: int = 1500
     label_clusterings: int = 0
     cluster_labels: int = 100
@@ -85,6 +85,7 @@ PRESETS: dict[str, RecipeSettings] = {
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
         head={"passes": 3, "rare_examples": 10.0},
         candidates_per_label=0.0,
+        widest_gain=0.1,
         held_out=700,
     ),
 }
