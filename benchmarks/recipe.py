@@ -55,7 +55,7 @@ TREES: dict[str, RecipeSettings] = {
     "6": with_forest(n_trees=6),
     "9": with_forest(n_trees=9),
     "accurate without clusters": replace(PRESETS["accurate"], label_clusterings=0),
-    "accurate: 9, 100 and 200 candidates, 5 clusterings": PRESETS["accurate"],
+    "accurate: 9, 100 candidates, 5 clusterings": PRESETS["accurate"],
     "accurate, more leaves": replace(PRESETS["accurate"], forest={**PRESETS["accurate"].forest, "smallest": 0.05}),
 }
 
@@ -67,9 +67,9 @@ SETTINGS: dict[str, RecipeSettings] = {
     "50, 0.5, two trees": with_forest(n_trees=2),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
     "and 60 centroids wherever they find more": replace(DEFAULT, forest_candidates=100, wide_gain=0.0, widest_gain=0.0),
-    "accurate: 100 and 200 candidates, five clusterings": PRESETS["accurate"],
-    "100 and 200, three": replace(PRESETS["accurate"], label_clusterings=3),
-    "100, three": replace(PRESETS["accurate"], label_clusterings=3, forest_candidates=100),
+    "accurate: five clusterings, 100 candidates": PRESETS["accurate"],
+    "three": replace(PRESETS["accurate"], label_clusterings=3),
+    "five, 200 in prediction": replace(PRESETS["accurate"], forest_candidates=200),
 }
 
 

@@ -76,7 +76,7 @@ PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
         forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1},
-        forest_candidates=200,
+        forest_candidates=100,
         training_candidates=100,
         widest_gain=0.05,
         label_clusterings=5,
