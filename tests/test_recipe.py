@@ -177,10 +177,13 @@ def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gains: tuple[flo
     settings = RecipeSettings(wide_search=(15, 200), widest_search=(25, 400), wide_gain=gains[0], widest_gain=gains[1])
     model = fit_default(*data[:2], preset=settings)
     assert model.settings.centroid_candidates == wanted
-    # The head learns from the usual search: what prediction searches changes none of its weights.
+    # The head learns from the usual or the wide search; what prediction finds beyond it changes none of its weights.
+    learned_from = replace(
+        settings, centroid_candidates=min(wanted, 15), longest_list=64 if wanted == 10 else 200, wide_gain=1.0
+    )
     heads = [
         fit_default(*data[:2], preset=chosen, validation=data[2:]).arrays["head_bias"]
-        for chosen in (settings, replace(settings, wide_gain=1.0))
+        for chosen in (settings, learned_from)
     ]
     np.testing.assert_array_equal(*heads)
     again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))

@@ -274,8 +274,8 @@ class _Training:
 
     def _found(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
-        usual, held = self.settings, None
-        tables = _centroid_tables(centre, usual)
+        usual = learning = self.settings
+        held, tables = None, _centroid_tables(centre, usual)
         if rows.n_seen < rows.X.shape[0]:
             X_held = csr_parts(rows.held_out.X)
 
@@ -284,8 +284,9 @@ class _Training:
                 finder = self._finder(forest, own, settings, settings.forest_candidates)
                 return finder.find(*X_held, forest.smallest, 1.0, self.n_threads)
 
-            self.settings, held = chosen_search(usual, find, rows.held_out.Y)
-        native = self._finder(forest, tables, usual, usual.training_candidates)
+            learning, self.settings, held = chosen_search(usual, find, rows.held_out.Y)
+        tables = tables if learning is usual else _centroid_tables(centre, learning)
+        native = self._finder(forest, tables, learning, learning.training_candidates)
         narrow = (usual.training_smallest, usual.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
         blocks = []

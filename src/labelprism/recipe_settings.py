@@ -26,8 +26,8 @@ class RecipeSettings:
     longest_list : int
         Centroids are looked for among so many labels of each feature, those of its largest values.
     wide_search, widest_search : tuples of two ints
-        What `centroid_candidates` and `longest_list` become in prediction where that finds more. The head learns from
-        what the usual search finds.
+        What `centroid_candidates` and `longest_list` become where that finds more: the first for all rows, the second
+        in prediction alone.
     wide_gain, widest_gain : float
         A search is taken if it finds more than (1 + gain) times as many of the held-out rows' labels as the one before
         it. With a gain of 1 or more neither it nor the next is tried.
@@ -49,7 +49,7 @@ class RecipeSettings:
         Whether rows are made unit first.
     """
 
-    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 50, "smallest": 0.1})
+    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 50
     training_candidates: int = 50
@@ -83,7 +83,7 @@ PRESETS: dict[str, RecipeSettings] = {
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
-        head={"passes": 3, "rare_examples": 10.0},
+        head={"passes": 3, "rare_examples": 10.0, "tolerance": 0.5},
         candidates_per_label=0.0,
         widest_gain=0.1,
         held_out=700,

@@ -79,10 +79,21 @@ def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> Rec
     )
 
 
+class ChosenSearch(NamedTuple):
+    """The search for centroids that suits the held-out rows."""
+
+    training: RecipeSettings
+    """With the search for the rows that the head learns from: the usual or the wide one, not the widest."""
+    prediction: RecipeSettings
+    """With the search for the held-out rows, and for all rows once the model is trained."""
+    found: tuple[Any, ...]
+    """What the search of prediction finds for the held-out rows."""
+
+
 def chosen_search(
     settings: RecipeSettings, find: Callable[[RecipeSettings], tuple[Any, ...]], Y: sp.csr_array
-) -> tuple[RecipeSettings, tuple[Any, ...]]:
-    """Return the settings with the search for centroids that suits the held-out rows, and what it finds for them.
+) -> ChosenSearch:
+    """Choose the search for centroids that suits the held-out rows; see `RecipeSettings`.
 
     Parameters
     ----------
@@ -92,9 +103,9 @@ def chosen_search(
     Y : csr_array of shape (n, c), sorted
         The labels of the held-out rows.
     """
-    found = find(settings)
+    training, found = settings, find(settings)
     wider = ((settings.wide_search, settings.wide_gain), (settings.widest_search, settings.widest_gain))
-    for (n_candidates, longest_list), gain in wider if settings.centroid_candidates else ():
+    for k, ((n_candidates, longest_list), gain) in enumerate(wider if settings.centroid_candidates else ()):
         if gain >= 1:
             break
         asked = replace(settings, centroid_candidates=n_candidates, longest_list=longest_list)
@@ -103,7 +114,8 @@ def chosen_search(
         if wide_hits - hits <= gain * hits:
             break
         settings, found = asked, more
-    return settings, found
+        training = asked if k == 0 else training
+    return ChosenSearch(training, settings, found)
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:

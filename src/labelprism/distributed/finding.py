@@ -63,16 +63,21 @@ def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, 
     centre = stacked([own.centre for own in centres])
     forest = SpectralForest(**settings.forest)
     usual = _finder_arrays(tables, centre, settings)
-    finder = _finder(usual, centre, forest, replace(settings, forest_candidates=settings.training_candidates))
+
+    def learning_finder(arrays: Arrays, asked: RecipeSettings) -> DefaultRecipe:
+        return _finder(arrays, centre, forest, replace(asked, forest_candidates=asked.training_candidates))
+
     if held is None:
-        return Found(finder, None, None, settings)
+        return Found(learning_finder(usual, settings), None, None, settings)
     X = csr_parts(held.X)
 
     def find(asked: RecipeSettings) -> tuple[Any, ...]:
         arrays = usual if asked is settings else _finder_arrays(tables, centre, asked)
         return _finder(arrays, centre, forest, asked)._predictor.find(*X, forest.smallest, 1.0)[:4]
 
-    chosen, said = chosen_search(settings, find, held.Y)
+    learning, chosen, said = chosen_search(settings, find, held.Y)
+    arrays = usual if learning is settings else _finder_arrays(tables, centre, learning)
+    finder = learning_finder(arrays, learning)
     offered = np.bincount(finder.training_candidates(held.X).indices, minlength=finder.n_labels_)
     return Found(finder, said, offered, chosen)
 

@@ -42,7 +42,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         See above.
     rare_examples : float, default=20.0
         See above; with 0 all labels and all examples are treated alike.
-    tolerance : float, default=0.5
+    tolerance : float, default=0.3
         The solver stops when the projected gradients of all examples differ by less.
     passes : int, default=5
         Or after so many passes over the examples.
@@ -72,7 +72,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         positive_weight: float = 1.5,
         *,
         rare_examples: float = 20.0,
-        tolerance: float = 0.5,
+        tolerance: float = 0.3,
         passes: int = 5,
         drop: float = 0.1,
         n_jobs: int | None = None,
