@@ -41,6 +41,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "tail": {"objective": "propensity"},
     "accurate": {"preset": "accurate"},
+    "accurate-tail": {"preset": "accurate", "objective": "propensity"},
     "fast": {"preset": "fast"},
     "paper": {"preset": "paper"},
 }

@@ -60,11 +60,11 @@ TREES: dict[str, RecipeSettings] = {
 }
 
 SETTINGS: dict[str, RecipeSettings] = {
-    "default: leaves of 50 labels, tolerance 0.5, three trees": DEFAULT,
-    "30, 0.3": replace(with_forest(stop_labels=30), head={"tolerance": 0.3}),
-    "50, 0.8": replace(DEFAULT, head={"tolerance": 0.8}),
-    "80, 0.5": with_forest(stop_labels=80),
-    "50, 0.5, two trees": with_forest(n_trees=2),
+    "default: leaves of 30 labels, tolerance 0.3, three trees": DEFAULT,
+    "50, 0.5": replace(with_forest(stop_labels=50), head={"tolerance": 0.5}),
+    "50, 0.8": replace(with_forest(stop_labels=50), head={"tolerance": 0.8}),
+    "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
+    "50, 0.5, two trees": replace(with_forest(stop_labels=50, n_trees=2), head={"tolerance": 0.5}),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
     "and 60 centroids wherever they find more": replace(DEFAULT, forest_candidates=100, wide_gain=0.0, widest_gain=0.0),
     "accurate: five clusterings, 100 candidates": PRESETS["accurate"],

@@ -32,7 +32,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def most_memory(directory: Path, scratch: str) -> int:
+def most_memory(directory: Path, scratch: str, preset: str) -> int:
     """Return the most memory of its own that a process has had that trained on the data."""
     code = """
         import re, sys, threading, time
@@ -47,20 +47,24 @@ def most_memory(directory: Path, scratch: str) -> int:
                 most = max(most, int(re.search(r"RssAnon:\\s+(\\d+)", status)[1]) << 10)
         watcher = threading.Thread(target=watch)
         watcher.start()
-        PrismClassifier(n_jobs=2, random_state=0).fit(Dataset.open(sys.argv[1]), scratch=sys.argv[2] or None)
+        model = PrismClassifier(preset=sys.argv[3], n_jobs=2, random_state=0)
+        model.fit(Dataset.open(sys.argv[1]), scratch=sys.argv[2] or None)
         ended.set()
         watcher.join()
         print(most)
     """
-    command = [sys.executable, "-c", textwrap.dedent(code), str(directory), scratch]
+    command = [sys.executable, "-c", textwrap.dedent(code), str(directory), scratch, preset]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_foretells_the_memory_of_a_training(directory: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["default", "accurate", "fast"])
+def test_foretells_the_memory_of_a_training(directory: Path, tmp_path: Path, preset: str, long_run: bool) -> None:
+    if preset == "accurate" and not long_run:
+        pytest.skip("takes a minute: make test-long")
     data = Dataset.open(directory)
-    needs = memory_needs(data.X, data.Y, PRESETS["default"], 2)  # type: ignore[arg-type]
-    in_memory, with_scratch = most_memory(directory, ""), most_memory(directory, str(tmp_path))
+    needs = memory_needs(data.X, data.Y, PRESETS[preset], 2)  # type: ignore[arg-type]
+    in_memory, with_scratch = (most_memory(directory, scratch, preset) for scratch in ("", str(tmp_path)))
     assert needs.in_memory == pytest.approx(in_memory, rel=0.2)
     assert needs.with_scratch == pytest.approx(with_scratch, rel=0.2)
     assert with_scratch < in_memory

@@ -27,5 +27,17 @@ def test_an_old_model_predicts_what_it_did(expected: Path) -> None:
     np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("expected", MODELS, ids=lambda path: f"{path.parent.name}, {path.stem}")
+def test_an_old_model_learns_new_rows(expected: Path) -> None:
+    known = json.loads(expected.read_text())
+    model = PrismClassifier.load(expected.with_suffix(""))
+    asked = known["asked"] if isinstance(known["asked"][0], str) else np.array(known["asked"], np.float32)
+    other = known["labels"][1][0]
+    for _ in range(10):
+        model.partial_fit(asked[:1], [{other}] if expected.stem == "texts" else [other])
+    labels, _ = model.predict_topk(asked[:1], 1)
+    assert str(model.classes_[labels[0, 0]]) == other
+
+
 def test_the_present_format_has_fixtures() -> None:
     assert any(path.parent.name == f"models-format-{FORMAT_VERSION}" for path in MODELS)

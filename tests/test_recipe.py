@@ -18,7 +18,9 @@ from labelprism.metrics import precision_at_k
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
 from labelprism.recipe_stages import Opinions, learned_blend
 
-CLUSTERED = RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_gain=-1e9)
+# Leaves of few labels, so that there are routers.
+ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1})
+CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_gain=-1e9)
 
 
 def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
@@ -39,7 +41,7 @@ def data() -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]:
     return X[:600], Y[:600], X[600:], Y[600:]
 
 
-@pytest.fixture(scope="module", params=[RecipeSettings(), CLUSTERED], ids=["default", "clusters"])
+@pytest.fixture(scope="module", params=[RecipeSettings(), ROUTED, CLUSTERED], ids=["default", "routed", "clusters"])
 def settings(request: pytest.FixtureRequest) -> RecipeSettings:
     return request.param
 
@@ -170,22 +172,28 @@ def test_every_step_can_be_left_out(data: Any, chosen: RecipeSettings) -> None:
     assert precision_at_k(data[3], labels, 1) > 0.8
 
 
-@pytest.mark.parametrize(
-    ("gains", "wanted"), [((-1.0, -1.0), 25), ((-1.0, 1.0), 15), ((0.5, -1.0), 10), ((1.0, -1.0), 10)]
-)
+@pytest.mark.parametrize(("gains", "wanted"), [((-1.0, -1.0), 6), ((-1.0, 1.0), 4), ((0.9, -1.0), 2), ((1.0, -1.0), 2)])
 def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gains: tuple[float, float], wanted: int) -> None:
-    settings = RecipeSettings(wide_search=(15, 200), widest_search=(25, 400), wide_gain=gains[0], widest_gain=gains[1])
+    usual = RecipeSettings(
+        forest={"n_trees": 1, "stop_labels": 4},
+        forest_candidates=3,
+        training_candidates=3,
+        centroid_candidates=2,
+        wide_search=(4, 200),
+        widest_search=(6, 400),
+    )
+    settings = replace(usual, wide_gain=gains[0], widest_gain=gains[1])
     model = fit_default(*data[:2], preset=settings)
     assert model.settings.centroid_candidates == wanted
-    # The head learns from the usual or the wide search; what prediction finds beyond it changes none of its weights.
-    learned_from = replace(
-        settings, centroid_candidates=min(wanted, 15), longest_list=64 if wanted == 10 else 200, wide_gain=1.0
-    )
-    heads = [
-        fit_default(*data[:2], preset=chosen, validation=data[2:]).arrays["head_bias"]
-        for chosen in (settings, learned_from)
-    ]
-    np.testing.assert_array_equal(*heads)
+    # The head learns from the usual or the wide search; what prediction finds beyond that changes none of its weights.
+    searches = {2: usual, 4: replace(usual, centroid_candidates=4, longest_list=200)}
+    heads = {
+        n: fit_default(*data[:2], preset=replace(search, wide_gain=1.0), validation=data[2:]).arrays["head_bias"]
+        for n, search in searches.items()
+    }
+    assert (heads[2] != heads[4]).any()
+    own = fit_default(*data[:2], preset=settings, validation=data[2:]).arrays["head_bias"]
+    np.testing.assert_array_equal(own, heads[min(wanted, 4)])
     again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))
     for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -237,7 +245,7 @@ def test_too_many_places_are_refused(model: DefaultRecipe) -> None:
 
 
 def test_clusters_are_taken_where_they_make_the_labels_likelier(data: Any) -> None:
-    plain = fit_default(*data[:2])
+    plain = fit_default(*data[:2], preset=ROUTED)
     clustered, refused = (fit_default(*data[:2], preset=replace(CLUSTERED, cluster_gain=g)) for g in (-1e9, 1e9))
     assert "cluster_of" in clustered.arrays
     assert set(refused.arrays) == set(plain.arrays)

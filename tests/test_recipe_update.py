@@ -104,6 +104,15 @@ def test_new_rows_are_learned_with_as_many_candidates_as_the_others() -> None:
     assert np.diff(model.candidates(X).indptr).max() > 5
 
 
+def test_a_model_without_a_head_stays_without() -> None:
+    model = fit_default(X[OLD], Y[OLD], preset=RecipeSettings(use_head=False))
+    more = sp.csr_array((Y[NEW].data, Y[NEW].indices, Y[NEW].indptr), shape=(700, 42))
+    after = updated(model, X[NEW], more)
+    assert after.head_.nnz == 0
+    assert after.bias_.tolist() == [0.0] * 42
+    assert first_is_right(after, X_TEST, Y_TEST) > 0.9
+
+
 def test_counts_and_norms_add_up(small: DefaultRecipe) -> None:
     model, whole = updated(small, X[NEW], Y[NEW]), fit_default(X, Y)
     np.testing.assert_array_equal(model.label_counts_, whole.label_counts_)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "large_vector.hpp"
@@ -20,6 +21,7 @@ constexpr float kShrinkGradient = 0.2f;
 constexpr float kInactive = std::numeric_limits<float>::max();
 constexpr std::int64_t kRowsPerTask = 256;
 constexpr std::int64_t kAhead = 8;
+constexpr float kMostPasses = 1e9f;  // an int holds it
 constexpr std::int64_t kExamplesPerTask = 1 << 15;
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
@@ -77,7 +79,7 @@ struct LabelProblem {
     const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
     cost_of_negative = settings.cost * (1 + rarity);
     cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
-    max_passes = static_cast<int>(static_cast<float>(settings.passes) * (1 + rarity));
+    max_passes = static_cast<int>(std::min(static_cast<float>(settings.passes) * (1 + rarity), kMostPasses));
     make_room(X, all, begin, end);
     for (std::int64_t t = begin; t < end; ++t) {
       // Rows lie anywhere in the matrix: those that come soon are asked for early.
@@ -112,6 +114,10 @@ struct LabelProblem {
   void make_room(const CsrView& X, const LabelExamples& all, std::int64_t begin, std::int64_t end) {
     std::int64_t size = 0;
     for (std::int64_t t = begin; t < end; ++t) size += X.indptr[all.rows[t] + 1] - X.indptr[all.rows[t]];
+    if (size > std::numeric_limits<std::uint32_t>::max()) {
+      throw std::length_error(
+          "the examples of a label have over 4,294,967,295 stored values; ask for fewer candidates");
+    }
     entries.resize(static_cast<std::size_t>(size));
     n_entries = 0;
   }

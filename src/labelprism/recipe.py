@@ -1,8 +1,8 @@
 """The default recipe: a forest as F, one-vs-rest classifiers as H, label centroids, and a learned blend of all three.
 
-A tenth of the rows, at most 1,500, is held out from forest, centroids and head alike, and the blend is learned on what
-the three say of these rows. Then centroids and head take them in, but for classifiers of labels that no other row has:
-the head goes on from where it was, which costs little, and the forest stays as it is.
+A tenth of the rows, at most `RecipeSettings.held_out`, is held out from forest, centroids and head alike, and the blend
+is learned on what the three say of these rows. Then centroids and head take them in, but for classifiers of labels that
+no other row has: the head goes on from where it was, which costs little, and the forest stays as it is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ from labelprism.recipe_stages import (
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
 
 Objective = Literal["precision", "propensity"]
-Float64 = npt.NDArray[np.float64]
 ValidationRows = tuple[sp.csr_array, sp.csr_array]
 
 _BLOCK_ROWS = 1 << 16  # rows whose candidates are looked for at once
@@ -145,6 +144,7 @@ def fit_default(
     if isinstance(preset, str) and preset not in PRESETS:
         raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}")
     settings = PRESETS[preset] if isinstance(preset, str) else preset
+    OneVsRestHead(**settings.head)._check_parameters()  # the forest checks its own before it grows
     X, Y = as_csr(X), as_label_matrix(Y)
     if X.shape[0] != Y.shape[0] or X.shape[0] == 0 or Y.shape[1] == 0:
         raise ValueError(f"X and Y must have the same rows, at least one, and labels; got {X.shape} and {Y.shape}")

@@ -143,7 +143,7 @@ def learned_blend(
     counts : float64 array of shape (c,)
         The weight of each label's examples among the other rows.
     importance : float64 array of shape (c,) or None
-        See `learn_blend`.
+        See `blend_and_likelihood`.
     settings : RecipeSettings
         Whether the blend is learned, or is `DEFAULT_BLEND`; what clusters must gain.
     """

@@ -25,8 +25,8 @@ from labelprism.recipe_model import Arrays, DefaultRecipe, label_arrays
 __all__ = ["updated"]
 
 _NO_LABEL_BIAS = -1.0  # one_vs_rest.cpp: where classifiers start
-# What an error on a new row costs, to the cost in training: the old rows are not there to speak against it. Without it,
-# ten updates in a row cost 2 points of P@1 on delicious (docs/recipe.md).
+# What an error on a new row costs, to the cost in a training on the new rows alone: the old rows are not there to speak
+# against it. Without it, ten updates in a row cost 2 points of P@1 on delicious (docs/models.md).
 _COST_OF_NEW_ROWS = 0.1
 _LABELS_AT_ONCE = 256  # new ones, whose cosines with all others are held
 
@@ -56,8 +56,7 @@ def updated(
     unit = normalize(X) if model.settings.unit_rows and X.shape[0] else X
     centre, norms = _moved_centroids(model, unit, Y, weight, thread_count(n_jobs))
     found = model.training_candidates(unit, n_jobs)
-    head = _learned_head(model, unit, Y, found, weight, n_jobs)
-    weights, of_clusters = head.weights_, {}
+    (weights, bias), of_clusters = _learned_head(model, unit, Y, found, weight, n_jobs), {}
     if "cluster_of" in model.arrays:
         of_label = _joined_clusters(model.arrays["cluster_of"], centre, model.arrays["label_norms"] > 0)
         learned = _learned_clusters(model, unit, Y, found, of_label, weight, n_jobs)
@@ -68,7 +67,7 @@ def updated(
         **_filled_leaves(model, unit, Y, weight, n_jobs),
         **label_arrays(weights, centre, model.settings.longest_list),
         **of_clusters,
-        "head_bias": head.bias_,
+        "head_bias": bias,
         "label_norms": norms,
         "label_counts": _longer(model.label_counts_, Y.shape[1]) + label_mass(Y, weight),
     }
@@ -78,13 +77,16 @@ def updated(
 def _learned_head(
     model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, found: sp.csr_array, weight: Float32 | None,
     n_jobs: int | None,
-) -> OneVsRestHead:  # fmt: skip
-    """Return the head after new rows, whose candidates are found as those of training rows are."""
+) -> tuple[sp.csr_array, Float32]:  # fmt: skip
+    """Return weights and biases after new rows, whose candidates are `found` by narrow routes."""
+    if not model.settings.use_head:
+        return _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1])
     head = OneVsRestHead(**model.settings.head, n_jobs=n_jobs, random_state=0)
     if "cluster_of" in model.arrays:
         head.drop /= 2  # as `kept_classes` does for the means of classifiers
     start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
-    return _went_on(head, X, Y, found, start, weight)
+    _went_on(head, X, Y, found, start, weight)
+    return head.weights_, head.bias_
 
 
 def _learned_clusters(

@@ -129,6 +129,32 @@ def test_take_refuses_what_is_not_there() -> None:
             full().take(rows_of_wrong_shape)
 
 
+def test_names_become_rows() -> None:
+    data = Dataset(texts=["a ship", "a tree"], Y=[[1, 1, 0], [0, 1, 0]], label_names=["ship", "thing", "cloud"])
+    more = data.with_names_as_rows()
+    assert more.texts == ["a ship", "a tree", "ship", "thing", "cloud"]
+    np.testing.assert_array_equal(more.Y.toarray(), [[1, 1, 0], [0, 1, 0], *np.eye(3)])
+    assert more.label_names == data.label_names
+    some = data.with_names_as_rows(["a vessel", " ", "what rain comes from"])
+    assert some.texts == ["a ship", "a tree", "a vessel", "what rain comes from"]
+    np.testing.assert_array_equal(some.Y.toarray()[2:], np.eye(3)[[0, 2]])
+    assert data.with_names_as_rows([""] * 3).n_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "names", "message"),
+    [
+        ({"X": np.eye(2), "label_names": ["a", "b"]}, None, "stack features of the names"),
+        ({"texts": ["a", "b"]}, None, "give the names"),
+        ({"texts": ["a", "b"]}, ["a"], "names has length 1, but Y has 2 columns"),
+        ({"texts": ["a", "b"]}, ["a", None], "entry 1 is of type NoneType"),
+    ],
+)
+def test_names_that_become_no_rows(parts: dict[str, object], names: list[str] | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Dataset(Y=np.eye(2), **parts).with_names_as_rows(names)
+
+
 def test_names_of() -> None:
     assert full().names_of(np.array([2, 0])) == ["z", "x"]
     assert Dataset(X=X, Y=Y).names_of([2, 0]) == ["2", "0"]

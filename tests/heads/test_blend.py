@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import approx_fprime, minimize
 
-from labelprism.heads.blend import DEFAULT_BLEND, _first_of_the_best, _Softmax, is_true_label, learn_blend, log_head
+from labelprism.heads.blend import (
+    DEFAULT_BLEND,
+    BlendWeights,
+    _first_of_the_best,
+    _Softmax,
+    blend_and_likelihood,
+    is_true_label,
+    log_head,
+)
+
+
+def learned(*given: Any, **more: Any) -> BlendWeights:
+    return blend_and_likelihood(*given, **more)[0]
 
 
 def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -22,7 +36,7 @@ def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.n
 
 @pytest.mark.parametrize("weights", [[1.5, 0.5, 3.0, -0.5], [1.5, 0.5, 3.0, -0.5, 1.2]])
 def test_finds_the_weights_that_made_the_data(weights: list[float]) -> None:
-    blend = learn_blend(*drawn(4000, 8, weights))
+    blend = learned(*drawn(4000, 8, weights))
     np.testing.assert_allclose(blend[: len(weights)], weights, atol=0.3)
     assert blend[len(weights) :] == (0.0,) * (5 - len(weights))
 
@@ -85,14 +99,14 @@ def test_no_expert_counts_against_a_label() -> None:
     is_true = np.tile([True, True, False, False], 600)
     features[::4, 0] += 3
     features[::4, 2] -= 3
-    blend = learn_blend(np.arange(601, dtype=np.int64) * 4, features, is_true)
+    blend = learned(np.arange(601, dtype=np.int64) * 4, features, is_true)
     assert min(blend.head, blend.forest, blend.centroid) >= 0
 
 
 def test_importance_moves_the_blend_to_labels_that_matter() -> None:
     indptr, features, is_true = drawn(2000, 8, [1.0, 1.0, 1.0, 0.0])
-    plain = learn_blend(indptr, features, is_true)
-    rare = learn_blend(indptr, features, is_true, importance=np.exp(-features[:, 3]))
+    plain = learned(indptr, features, is_true)
+    rare = learned(indptr, features, is_true, importance=np.exp(-features[:, 3]))
     assert rare.frequency < plain.frequency - 0.3
 
 
@@ -100,26 +114,36 @@ def test_rows_without_a_true_candidate_or_without_any_teach_nothing() -> None:
     indptr, features, is_true = drawn(300, 6, [1.0, 0.5, 2.0, 0.1])
     longer = np.concatenate([indptr, [indptr[-1], indptr[-1] + 4]])
     more = np.concatenate([features, np.ones((4, 4))])
-    expected = learn_blend(indptr, features, is_true)
-    np.testing.assert_allclose(learn_blend(longer, more, np.append(is_true, [False] * 4)), expected, rtol=1e-6)
+    expected = learned(indptr, features, is_true)
+    np.testing.assert_allclose(learned(longer, more, np.append(is_true, [False] * 4)), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [0, 5])
 def test_nothing_to_learn_from_gives_the_default(n: int) -> None:
     indptr = np.arange(n + 1, dtype=np.int64) * 2
-    assert learn_blend(indptr, np.ones((2 * n, 4)), np.zeros(2 * n, bool)) == DEFAULT_BLEND
+    assert learned(indptr, np.ones((2 * n, 4)), np.zeros(2 * n, bool)) == DEFAULT_BLEND
 
 
 def test_experts_that_say_nothing_keep_their_default_weight() -> None:
     indptr, features, is_true = drawn(500, 6, [1.0, 0.5, 0.0, 0.0])
     features[:, 2:] = 0
-    blend = learn_blend(indptr, features, is_true)
+    blend = learned(indptr, features, is_true)
     assert (blend.centroid, blend.frequency) == pytest.approx((DEFAULT_BLEND.centroid, DEFAULT_BLEND.frequency))
+
+
+@pytest.mark.parametrize("n_true", [1, 2])
+def test_experts_that_are_wrong_are_not_believed_the_other_way_round(n_true: int) -> None:
+    indptr, features, is_true = drawn(800, 6, [1.0, -0.5, 0.5, 0.5])
+    if n_true == 2:  # another true label, no better than the others
+        is_true[indptr[:-1]] = True
+    blend = learned(indptr, features, is_true)
+    assert blend.forest == 0
+    assert blend.head > 0.5
 
 
 def test_separable_data_give_finite_weights() -> None:
     features = np.tile([[5.0, 0, 0, 0], [-5.0, 0, 0, 0]], (50, 1))
-    blend = learn_blend(np.arange(51, dtype=np.int64) * 2, features, np.tile([True, False], 50))
+    blend = learned(np.arange(51, dtype=np.int64) * 2, features, np.tile([True, False], 50))
     assert np.isfinite(blend).all()
 
 

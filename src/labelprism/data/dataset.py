@@ -129,6 +129,30 @@ class Dataset:
             texts=None if self.texts is None else [self.texts[row] for row in index.tolist()],
         )
 
+    def with_names_as_rows(self, names: Sequence[str] | None = None) -> Dataset:
+        """Return the data set with a row more for each label: what it is called, as a text that has this label alone.
+
+        Where names tell what labels are, that helps those of few examples most, and finds those of none.
+
+        Parameters
+        ----------
+        names : sequence of c str, optional
+            A name or a description of each label; an empty one makes no row. By default `label_names`.
+        """
+        if self.texts is None or self.X is not None:
+            raise ValueError("names become rows of texts; this data set has features, so stack features of the names")
+        if names is None and self.label_names is None:
+            raise ValueError("this data set has no label_names; give the names of its labels")
+        rows = _strings("names", self.label_names if names is None else names)  # type: ignore[arg-type]
+        _check_length("names", len(rows), "columns", self.n_labels)
+        named = np.flatnonzero([bool(row.strip()) for row in rows])
+        own = sp.csr_array((np.ones(named.size), named, np.arange(named.size + 1)), shape=(named.size, self.n_labels))
+        return Dataset(
+            Y=sp.vstack([self.Y, own], format="csr"),
+            label_names=self.label_names,
+            texts=[*self.texts, *(rows[label] for label in named.tolist())],
+        )
+
     def names_of(self, label_ids: Iterable[int]) -> list[str]:
         """Return the names of labels; without `label_names`, their column numbers as text.
 

@@ -16,7 +16,7 @@ from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, csr_parts
 from labelprism.distributed.chunks import Chunk
 from labelprism.distributed.sums import Partial, partly_added
-from labelprism.heads.centroids import centroids, label_sums
+from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.label_clusters import LabelClusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_stages import rounded
@@ -170,14 +170,8 @@ def range_centroids(sums: sp.csr_array, more: Chunk | None, labels: LabelRange, 
     if more is not None:
         sums = sp.csr_array(sums + range_sums(more, labels))
     sums.sort_indices()
-    norms = _norms(sums)
+    norms = row_norms(sums)
     return Centroids(centroids(sums, norms, n_features), norms)
-
-
-def _norms(matrix: sp.csr_array) -> Float64:
-    """Return the norm of every row, by sums that no other row is part of: ranges may be cut anywhere."""
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    return np.sqrt(np.bincount(row, np.square(matrix.data, dtype=np.float64), matrix.shape[0]))
 
 
 def stacked(matrices: Sequence[sp.csr_array]) -> sp.csr_array:

@@ -154,7 +154,7 @@ class DistributedTraining:
         self._note("head")
         trained: list[Shard] = cluster.fetch("head", [shard for _, shard in shards])
         all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
-        learned = self._blend(said, n_held, trained, seen.counts, all_counts)
+        learned = self._blend(said, n_held, trained, seen, all_counts)
         self._note("blend")
         model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned)
         self._note("layout")
@@ -292,16 +292,16 @@ class DistributedTraining:
         self.stages.save("head", {"ends": np.array([0, *(end for _, end in ranges)])})
         return ranges, list(memory)
 
-    def _blend(self, of_held: Any, n_held: int, shards: list[Shard], seen: LabelCounts, counts: LabelCounts) -> Learned:
+    def _blend(self, of_held: Any, n_held: int, shards: list[Shard], seen: Chunks, counts: LabelCounts) -> Learned:
         if not n_held:
             return Learned()
         (indptr, at, log_forest, cosine), Y = of_held
         importance = None
         if self.objective == "propensity":
-            importance = inverse_propensity_of_counts(counts.plain, round(seen.row_weight) + n_held)
+            importance = inverse_propensity_of_counts(counts.plain, int(seen.first_rows[-1]) + n_held)
         margins = sp.csr_array(sp.hstack([shard.margins for shard in shards], format="csr"))
         opinions = Opinions(indptr, at, log_forest, cosine, *said_of_held_out(margins, indptr, at, self.clusters))
-        return learned_blend(opinions, Y, seen.weighted, importance, self.settings)
+        return learned_blend(opinions, Y, seen.counts.weighted, importance, self.settings)
 
     def _model(
         self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, learned: Learned

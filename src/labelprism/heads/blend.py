@@ -51,18 +51,19 @@ def log_head(margin: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.maximum(-np.square(np.maximum(0.0, 1.0 - margin)), _LOWEST_LOG_HEAD)
 
 
-def learn_blend(
+def blend_and_likelihood(
     indptr: Int64,
     features: Float64,
     is_true: npt.NDArray[np.bool_],
     n_true: npt.NDArray[Any] | None = None,
     importance: Float64 | None = None,
-) -> BlendWeights:
+) -> tuple[BlendWeights, float]:
     """Learn the blend on held-out rows.
 
     Two likelihoods are maximised: that of all true labels of a row under a softmax over its candidates, and that of
     any of them, which cares for the first ranks. They differ where rows have several labels; of the points on the way
-    from the one to the other, that of the best nDCG@5, or PSP@5 with `importance`, is taken.
+    from the one to the other, the first is taken whose nDCG@5, or PSP@5 with `importance`, the best of them beats by
+    less than half a standard error.
 
     Parameters
     ----------
@@ -77,24 +78,13 @@ def learn_blend(
         How many labels each row has, candidates or not; those among the candidates when left out.
     importance : float64 array of shape (m,), optional
         How much it matters to rank the label high where it is true: the inverse propensities, for instance.
-    """
-    return blend_and_likelihood(indptr, features, is_true, n_true, importance)[0]
 
-
-def blend_and_likelihood(
-    indptr: Int64,
-    features: Float64,
-    is_true: npt.NDArray[np.bool_],
-    n_true: npt.NDArray[Any] | None = None,
-    importance: Float64 | None = None,
-) -> tuple[BlendWeights, float]:
-    """Return the blend, and the logarithm of the likelihood of any true label, less a penalty, at its maximum.
-
-    The likelihood says more surely than nDCG@5 of as many rows whether other features would be better.
-
-    Parameters
-    ----------
-    indptr, features, is_true, n_true, importance : see `learn_blend`
+    Returns
+    -------
+    blend : BlendWeights
+    likelihood : float
+        The logarithm of the likelihood of any true label, less a penalty, at its maximum. It says more surely than
+        nDCG@5 of as many rows whether other features would be better.
     """
     n = len(indptr) - 1
     row = np.repeat(np.arange(n), np.diff(indptr))
@@ -108,12 +98,12 @@ def blend_and_likelihood(
     share = weight[kept] / (mass[row[kept]] if importance is None else mass.sum() / teaches.sum())
     problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
     all_labels = problem.maximise(problem.of_all_labels, problem.default)
+    least = _LEAST_WEIGHTS[: features.shape[1]]
     if np.bincount(row[kept], is_true[kept]).max() <= 1:
-        return _blend_of(all_labels), problem.of_all_labels(all_labels).value
+        return _blend_of(np.maximum(all_labels, least)), problem.of_all_labels(all_labels).value
     any_label = problem.maximise(problem.of_any_label, all_labels)
     likelihood = problem.of_any_label(any_label).value
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
-    least = _LEAST_WEIGHTS[: features.shape[1]]
     ways = [np.maximum(all_labels + step * (any_label - all_labels), least) for step in _STEPS]
     gains = np.stack([_gains(indptr, combined(features, way), weight, ideal, importance is None) for way in ways])
     return _blend_of(ways[_first_of_the_best(gains)]), likelihood

@@ -30,9 +30,9 @@ def label_sums(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None = None) 
 
 
 def row_norms(matrix: sp.csr_array) -> Float64:
-    """Return the Euclidean norm of every row."""
-    squares = np.concatenate([[0.0], np.cumsum(np.square(matrix.data, dtype=np.float64))])
-    return np.asarray(np.sqrt(np.maximum(np.diff(squares[matrix.indptr]), 0.0)))
+    """Return the Euclidean norm of every row, by sums that no other row is part of: small rows keep theirs."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return np.asarray(np.sqrt(np.bincount(row, np.square(matrix.data, dtype=np.float64), matrix.shape[0])))
 
 
 def centroids(sums: sp.csr_array, norms: Float64, n_features: int, n_threads: int = 1) -> sp.csr_array:

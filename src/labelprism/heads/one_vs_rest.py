@@ -45,7 +45,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
     tolerance : float, default=0.3
         The solver stops when the projected gradients of all examples differ by less.
     passes : int, default=5
-        Or after so many passes over the examples.
+        Or after so many passes over the examples, and as many again to make sure; more for rare labels.
     drop : float, default=0.1
         Weights of smaller size are dropped.
     n_jobs : int, optional
