@@ -187,7 +187,7 @@ def test_the_head_takes_turns_where_memory_is_short(
         return submit(self, phase, step, *arguments, **options)
 
     monkeypatch.setattr(Cluster, "submit", counted)
-    memory = min(worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
+    memory = min(Cluster(client).workers().values())
     monkeypatch.setattr(training, "_SHARE_OF_MEMORY", 1.65e6 / memory)  # for 1.7 MB of rows
     X, Y = (chunked(matrix, CUTS) for matrix in rows)
     model = DaskPrismClassifier(random_state=0, client=client).fit(X, Y)
@@ -253,6 +253,16 @@ def test_what_cannot_be_distributed(parameters: dict[str, Any], message: str, cl
     X, Y = (chunked(matrix, [0, 30]) for matrix in topics(30, 5))
     with pytest.raises(ValueError, match=message):
         DaskPrismClassifier(client=client, **parameters).fit(X, Y)
+
+
+def test_workers_are_there_when_the_summary_of_the_client_names_none(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client asks for a summary every two seconds, and may get it between any question and its answer."""
+    update = client._update_scheduler_info
+    monkeypatch.setattr(client, "_update_scheduler_info", lambda n_workers=0: update(n_workers=0))
+    assert not client.scheduler_info()["workers"]
+    assert len(Cluster(client).workers()) == 2
 
 
 def test_bad_chunks_are_named(client: Any) -> None:

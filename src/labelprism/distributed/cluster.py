@@ -171,7 +171,8 @@ class Cluster:
 
     def _workers(self) -> dict[str, Any]:
         with readable_errors():
-            found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+            # Not `client.scheduler_info`: what it returns is replaced every two seconds by a summary without workers.
+            found: dict[str, Any] = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
         if not found:
             raise ClusterError("the Dask cluster has no workers; start some, as with the program `dask worker`")
         return found
