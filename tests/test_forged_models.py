@@ -90,6 +90,8 @@ FORGED = {
     "list_before_the_weights": ("label_lists", put((0, 0), -1)),
     "list_too_long": ("label_lists", put((slice(None), 2), 2**31 - 1)),
     "near_descends": ("label_near_begin", put(1, 2**40)),
+    "votes_descend": ("label_vote_begin", put(1, 2**40)),
+    "votes_beyond_the_last": ("label_vote_begin", put(-1, 2**40)),
     "head_bias_infinite": ("head_bias", put(0, -np.inf)),
     "cluster_beyond_the_last": ("cluster_of", put((0, 0), 2**31 - 1)),
     "cluster_before_the_first": ("cluster_of", put((2, -1), -1)),
@@ -122,6 +124,9 @@ UNCHECKED = {
     "near_labels": ("label_near_label", put(slice(None), 2**31 - 1)),
     "negative_near_labels": ("label_near_label", put(slice(None), -3)),
     "cosines_not_numbers": ("label_near_cosine", put(slice(None), 0xFE01)),
+    "vote_labels": ("label_vote_label", put(slice(None), 2**31 - 1)),
+    "negative_vote_labels": ("label_vote_label", put(slice(None), -3)),
+    "votes_not_numbers": ("label_vote_share", put(slice(None), 0xFE01)),
 }
 
 

@@ -103,6 +103,7 @@ def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
         ("label_lists", lambda a: a + 30_000),
         ("label_pairs", lambda a: a[:-1]),
         ("label_near_cosine", lambda a: a[:-1]),
+        ("label_vote_share", lambda a: a[:-1]),
         ("forest_leaf_share", lambda a: a[:-1]),
         ("forest_children", lambda a: a[:-1]),
         ("head_bias", lambda a: a[:-1]),
@@ -144,7 +145,7 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         found = dict(zip(log_forest.indices[part].tolist(), reached.tolist(), strict=True))
         x = X[[i]].toarray()[0]
         near = [label for label in labels[i] if label >= 0 and label not in found]
-        assert len(near) <= model.settings.centroid_candidates
+        assert len(near) <= model.settings.centroid_candidates + model.settings.vote_candidates
         expected = _reference.blended_row(
             x, found, near, centre, head, model.bias_, prior, (blend.head, blend.forest, blend.centroid)
         )
@@ -158,6 +159,8 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
     [
         RecipeSettings(use_head=False),
         RecipeSettings(centroid_candidates=0),
+        RecipeSettings(vote_candidates=0),
+        RecipeSettings(centroid_candidates=0, vote_candidates=0),
         RecipeSettings(use_learned_blend=False),
         RecipeSettings(unit_rows=False),
         RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
@@ -172,50 +175,72 @@ def test_every_step_can_be_left_out(data: Any, chosen: RecipeSettings) -> None:
     assert precision_at_k(data[3], labels, 1) > 0.8
 
 
-@pytest.mark.parametrize(("gains", "wanted"), [((-1.0, -1.0), 6), ((-1.0, 1.0), 4), ((0.9, -1.0), 2), ((1.0, -1.0), 2)])
-def test_a_wider_search_is_taken_where_it_finds_more(data: Any, gains: tuple[float, float], wanted: int) -> None:
-    usual = RecipeSettings(
-        forest={"n_trees": 1, "stop_labels": 4},
-        forest_candidates=3,
-        training_candidates=3,
-        centroid_candidates=2,
-        wide_search=(4, 200),
-        widest_search=(6, 400),
-    )
-    settings = replace(usual, wide_gain=gains[0], widest_gain=gains[1])
-    model = fit_default(*data[:2], preset=settings)
-    assert model.settings.centroid_candidates == wanted
-    # The head learns from the usual or the wide search; what prediction finds beyond that changes none of its weights.
-    searches = {2: usual, 4: replace(usual, centroid_candidates=4, longest_list=200)}
-    heads = {
-        n: fit_default(*data[:2], preset=replace(search, wide_gain=1.0), validation=data[2:]).arrays["head_bias"]
-        for n, search in searches.items()
-    }
-    assert (heads[2] != heads[4]).any()
-    own = fit_default(*data[:2], preset=settings, validation=data[2:]).arrays["head_bias"]
-    np.testing.assert_array_equal(own, heads[min(wanted, 4)])
-    again = DefaultRecipe(model.arrays, json.loads(json.dumps(model.meta)))
-    for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_near_centroids_are_those_of_the_strongest_features() -> None:
+def rows_of_many_features() -> tuple[sp.csr_array, sp.csr_array]:
     rng = np.random.default_rng(1)
     centre = rng.random((40, 60)) ** 4
     label = rng.integers(40, size=500)
     X = sp.csr_array(normalize(centre[label] * rng.uniform(0.2, 1, (500, 60))).astype(np.float32))
-    Y = sp.csr_array(np.eye(40, dtype=np.float32)[label])
-    model = fit_default(X, Y, preset=RecipeSettings(forest_candidates=1, training_candidates=1, longest_list=40))
-    candidates, reached = model.candidates(X[:50]), model.forest_.candidates(X[:50], 1)
+    return X, sp.csr_array(np.eye(40, dtype=np.float32)[label])
+
+
+def strongest(x: Any) -> Any:
+    """Return a row with its 16 largest values alone."""
+    return np.where(x >= np.sort(x)[-16], x, 0)
+
+
+def retrieved(model: DefaultRecipe, X: sp.csr_array) -> list[set[int]]:
+    """Return the candidates of rows that the forest did not bring in."""
+    candidates, reached = model.candidates(X), model.forest_.candidates(X, 1)
+    return [set(candidates[[i]].indices.tolist()) - set(reached[[i]].indices.tolist()) for i in range(X.shape[0])]
+
+
+def test_near_centroids_are_those_of_the_strongest_features() -> None:
+    X, Y = rows_of_many_features()
+    settings = RecipeSettings(forest_candidates=1, training_candidates=1, vote_candidates=0, longest_list=40)
+    model = fit_default(X, Y, preset=settings)
     others = 0
-    for i in range(50):
-        x = X[[i]].toarray()[0]
-        strong = np.where(x >= np.sort(x)[-16], x, 0)
-        offered = set(candidates[[i]].indices.tolist()) - set(reached[[i]].indices.tolist())
-        nearest = np.argsort(-(model.centroids_ @ strong))[:10]
-        assert (model.centroids_ @ strong)[list(offered)].min() >= (model.centroids_ @ strong)[nearest[-1]] - 1e-3
+    for x, offered in zip(X[:50].toarray(), retrieved(model, X[:50]), strict=True):
+        cosines = model.centroids_ @ strongest(x)
+        nearest = np.argsort(-cosines)[:10]
+        assert cosines[list(offered)].min() >= cosines[nearest[-1]] - 1e-3
         others += set(nearest.tolist()) != set(np.argsort(-(model.centroids_ @ x))[:10].tolist())
     assert others > 25, "the weak features would make no difference here"
+
+
+@pytest.mark.parametrize("longest", [3, 40])
+def test_features_divide_their_votes_as_they_occur(longest: int) -> None:
+    X, Y = rows_of_many_features()
+    settings = RecipeSettings(
+        forest_candidates=1, training_candidates=1, centroid_candidates=0, vote_candidates=6, longest_vote_list=longest
+    )
+    model = fit_default(X, Y, preset=settings)
+    shares = (Y.T @ X).toarray()  # of all rows: those that were held out joined
+    shares /= shares.sum(axis=0)
+    shares[shares < -np.sort(-shares, axis=0)[longest - 1]] = 0
+    beside_cosine = 0
+    for x, offered in zip(X[:50].toarray(), retrieved(model, X[:50]), strict=True):
+        votes = shares @ strongest(x)
+        order = np.argsort(-votes)
+        assert 5 <= len(offered) <= 6
+        assert votes[list(offered)].min() >= votes[order[5]] - 1e-3
+        beside_cosine += set(order[:6].tolist()) != set(np.argsort(-(model.centroids_ @ strongest(x)))[:6].tolist())
+    assert beside_cosine > 25, "the nearest centroids would be the same"
+
+
+def test_models_without_votes_are_read_and_go_on_without(data: Any) -> None:
+    model = fit_default(*data[:2], preset=RecipeSettings(vote_candidates=0))
+    old = {name: array for name, array in model.arrays.items() if not name.startswith("label_vote_")}
+    settings = {name: value for name, value in model.meta["settings"].items() if "vote" not in name}
+    again = DefaultRecipe(old, {**model.meta, "settings": {**settings, "wide_gain": 0.02, "wide_search": [20, 256]}})
+    assert again.settings.vote_candidates == 0
+    for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_votes_that_are_missing_are_missed(data: Any, model: DefaultRecipe) -> None:
+    without = {name: array for name, array in model.arrays.items() if not name.startswith("label_vote_")}
+    with pytest.raises(ValueError, match="lists of votes"):
+        DefaultRecipe(without, model.meta)
 
 
 def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: Any, settings: RecipeSettings) -> None:

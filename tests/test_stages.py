@@ -82,11 +82,10 @@ def test_takes_what_is_there_and_makes_the_rest(data: Any, undisturbed: Any, tmp
 
 
 def test_classifiers_of_clusters_are_kept_too(data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forced = replace(PRESETS["accurate"], cluster_gain=-1e9, wide_gain=-1.0, widest_gain=-1.0)
+    forced = replace(PRESETS["accurate"], cluster_gain=-1e9)
     monkeypatch.setitem(PRESETS, "accurate", forced)
     whole = model(preset="accurate").fit(*data)
     assert "cluster_of" in whole.recipe_.arrays
-    assert whole.recipe_.settings.centroid_candidates == 60
     assert_same(whole, model(preset="accurate").fit(*data, checkpoint=tmp_path / "c"))
     shards = sorted(name for name in stages(tmp_path / "c") if name.startswith("head_"))
     for name in shards[::2]:

@@ -49,14 +49,16 @@ inline void require(bool condition, const char* message) {
 }
 
 // Whether all numbers lie between two bounds, and none is NaN.
-inline bool all_within(const Vector<float>& values, float lowest, float largest) {
+template <class T>
+bool all_within(const Vector<T>& values, T lowest, T largest) {
   bool within = true;
   for (std::size_t t = 0; t < values.size(); ++t) within &= values.data()[t] >= lowest && values.data()[t] <= largest;
   return within;
 }
 
-inline bool all_finite(const Vector<float>& values) {
-  return all_within(values, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
+template <class T>
+bool all_finite(const Vector<T>& values) {
+  return all_within(values, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
 }
 
 // Whether all of some whole numbers are from 0 to bound - 1. A number has its highest bit set if it is negative, and

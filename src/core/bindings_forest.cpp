@@ -33,7 +33,7 @@ void bind_forest(nb::module_& m) {
             require(routers.n_rows == static_cast<std::int64_t>(child.size()) && leaves.n_rows == routers.n_rows,
                     "routers and leaves must have a row for every node");
             require(all_finite(bias) && all_finite(noise) && all_finite(router_data), "a router holds NaN or infinity");
-            require(all_within(leaf_shares, 0, 1), "the shares of labels in leaves must be from 0 to 1");
+            require(all_within(leaf_shares, 0.0f, 1.0f), "the shares of labels in leaves must be from 0 to 1");
             const nb::gil_scoped_release release;
             new (self) ForestScorer(forest_tables(
                 ForestView{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves}));

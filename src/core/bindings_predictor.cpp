@@ -37,30 +37,40 @@ void bind_tables(nb::class_<Predictor>& predictor) {
           "tables_of",
           [](Vector<std::int64_t> centroid_indptr, Vector<std::int32_t> centroid_indices, Vector<float> centroid_data,
              Vector<std::int64_t> head_indptr, Vector<std::int32_t> head_indices, Vector<float> head_data,
-             std::int64_t n_features, std::int64_t longest_list) {
+             Vector<double> norms, std::int64_t n_features, std::int64_t longest_list, std::int64_t longest_vote_list) {
             const CsrView centroids = checked_csr(centroid_indptr, centroid_indices, centroid_data, n_features);
             const CsrView head = checked_csr(head_indptr, head_indices, head_data, n_features);
             require(centroids.n_rows == head.n_rows, "centroids and head must have a row for every label");
             require(all_finite(centroid_data) && all_finite(head_data), "centroids and head must be finite");
-            require(longest_list >= 1, "longest_list must be at least 1");
+            require(longest_list >= 1 && longest_vote_list >= 0,
+                    "longest_list must be at least 1, longest_vote_list at least 0");
+            const auto n_norms = static_cast<std::int64_t>(norms.size());
+            require(n_norms <= centroids.n_rows &&
+                        centroid_indptr.data()[n_norms] == centroid_indptr.data()[centroids.n_rows] &&
+                        all_finite(norms),
+                    "norms must be finite, one for every label that has a centroid");
             auto* tables = new LabelTables;
             const nb::capsule owner(tables, [](void* p) noexcept { delete static_cast<LabelTables*>(p); });
             {
               const nb::gil_scoped_release release;
-              *tables = label_tables(centroids, head, longest_list);
+              *tables = label_tables(centroids, head, norms.data(), {longest_list, longest_vote_list});
             }
             nb::dict arrays;
             arrays["lists"] = view_of<std::int64_t>(tables->lists, owner);
             arrays["list_labels"] = view_of<std::int32_t>(tables->list_labels, owner);
             arrays["pairs"] = view_of<std::uint32_t>(tables->pairs, owner);
             arrays["words"] = view_of<std::uint32_t>(tables->words, owner);
-            arrays["near_begin"] = view_of<std::int64_t>(tables->near_begin, owner);
-            arrays["near_label"] = view_of<std::int32_t>(tables->near_label, owner);
-            arrays["near_cosine"] = view_of<std::uint16_t>(tables->near_cosine, owner);
+            arrays["near_begin"] = view_of<std::int64_t>(tables->near.begin, owner);
+            arrays["near_label"] = view_of<std::int32_t>(tables->near.label, owner);
+            arrays["near_cosine"] = view_of<std::uint16_t>(tables->near.weight, owner);
+            arrays["vote_begin"] = view_of<std::int64_t>(tables->votes.begin, owner);
+            arrays["vote_label"] = view_of<std::int32_t>(tables->votes.label, owner);
+            arrays["vote_share"] = view_of<std::uint16_t>(tables->votes.weight, owner);
             return arrays;
           },
           array("centroid_indptr"), array("centroid_indices"), array("centroid_data"), array("head_indptr"),
-          array("head_indices"), array("head_data"), "n_features"_a, "longest_list"_a,
+          array("head_indices"), array("head_data"), array("norms"), "n_features"_a, "longest_list"_a,
+          "longest_vote_list"_a,
           "What head and centroids, (c, d), know of labels, laid out for prediction; see label_tables.hpp.")
       .def(
           "weights",
@@ -92,17 +102,23 @@ void bind_predictor(nb::module_& m) {
           "__init__",
           [](Predictor* self, const ForestScorer& forest, Matrix<std::int64_t> lists, Vector<std::int32_t> list_labels,
              Vector<std::uint32_t> pairs, Matrix<std::uint32_t> words, Vector<std::int64_t> near_begin,
-             Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Matrix<std::int32_t> clusters,
+             Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Vector<std::int64_t> vote_begin,
+             Vector<std::int32_t> vote_label, Vector<std::uint16_t> vote_share, Matrix<std::int32_t> clusters,
              Vector<float> bias, Vector<float> prior, float head_weight, float forest_weight, float centroid_weight,
-             float clusters_weight, std::int64_t forest_candidates, std::int64_t centroid_candidates, bool unit_rows) {
+             float clusters_weight, std::int64_t forest_candidates, std::int64_t centroid_candidates,
+             std::int64_t vote_candidates, bool unit_rows) {
             const ClusterView of_labels = checked_clusters(clusters, bias, forest.n_labels());
             require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "prior must have an entry for every label");
             require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
-                        centroid_candidates <= kMostCandidates,
-                    "forest_candidates must be from 1 to 30000, centroid_candidates from 0 to 30000");
+                        centroid_candidates <= kMostCandidates && 0 <= vote_candidates &&
+                        vote_candidates <= kMostVoteCandidates,
+                    "forest_candidates must be from 1 to 30000, centroid_candidates from 0 to 30000, vote_candidates "
+                    "from 0 to 500");
+            require(vote_candidates == 0 || vote_begin.size() > 0,
+                    "there must be lists of votes where there are vote_candidates");
             require(of_labels.n_clusters == 0 ||
-                        kMostCandidates + centroid_candidates + of_labels.n_clusters <= kMostPlaces,
+                        kMostCandidates + centroid_candidates + vote_candidates + of_labels.n_clusters <= kMostPlaces,
                     "there are too many clusters for so many centroid_candidates");
             require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
                         std::isfinite(forest_weight) && std::isfinite(centroid_weight) &&
@@ -114,21 +130,26 @@ void bind_predictor(nb::module_& m) {
             tables.list_labels = stored<std::int32_t>(list_labels);
             tables.pairs = stored<std::uint32_t>(pairs);
             tables.words = stored<LabelWord>(words);
-            tables.near_begin = stored<std::int64_t>(near_begin);
-            tables.near_label = stored<std::int32_t>(near_label);
-            tables.near_cosine = stored<std::uint16_t>(near_cosine);
+            tables.near.begin = stored<std::int64_t>(near_begin);
+            tables.near.label = stored<std::int32_t>(near_label);
+            tables.near.weight = stored<std::uint16_t>(near_cosine);
+            tables.votes.begin = stored<std::int64_t>(vote_begin);
+            tables.votes.label = stored<std::int32_t>(vote_label);
+            tables.votes.weight = stored<std::uint16_t>(vote_share);
             require(tables.n_features() == forest.n_features(), "there must be a list for every feature");
             check_tables(tables);
             new (self) Predictor(forest, std::move(tables), of_labels, bias.data(), prior.data(),
                                  {head_weight, forest_weight, centroid_weight, clusters_weight},
-                                 {forest_candidates, centroid_candidates, unit_rows});
+                                 {forest_candidates, centroid_candidates, vote_candidates, unit_rows});
           },
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
           nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>(),
-          nb::keep_alive<1, 10>(), "forest"_a, array("lists"), array("list_labels"), array("pairs"), array("words"),
-          array("near_begin"), array("near_label"), array("near_cosine"), array("clusters"), array("bias"),
-          array("prior"), nb::kw_only(), "head_weight"_a, "forest_weight"_a, "centroid_weight"_a, "clusters_weight"_a,
-          "forest_candidates"_a, "centroid_candidates"_a, "unit_rows"_a,
+          nb::keep_alive<1, 10>(), nb::keep_alive<1, 11>(), nb::keep_alive<1, 12>(), nb::keep_alive<1, 13>(),
+          "forest"_a, array("lists"), array("list_labels"), array("pairs"), array("words"), array("near_begin"),
+          array("near_label"), array("near_cosine"), array("vote_begin"), array("vote_label"), array("vote_share"),
+          array("clusters"), array("bias"), array("prior"), nb::kw_only(), "head_weight"_a, "forest_weight"_a,
+          "centroid_weight"_a, "clusters_weight"_a, "forest_candidates"_a, "centroid_candidates"_a, "vote_candidates"_a,
+          "unit_rows"_a,
           "Arrays of `tables_of` and `clusters` are used, not copied. Tables and `bias` have the labels, then the "
           "clusters; `clusters` has the cluster of every label for each clustering, none or several.")
       .def(

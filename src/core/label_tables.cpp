@@ -1,6 +1,7 @@
 #include "label_tables.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -39,17 +40,55 @@ struct ByColumn {
   }
 };
 
+// Makes the lists of StrongestLabels, feature by feature.
+class StrongestBuilder {
+ public:
+  explicit StrongestBuilder(std::int64_t longest) : longest_(static_cast<std::size_t>(longest)) { begin_.push_back(0); }
+
+  void add(float weight, std::int32_t label) { strongest_.emplace_back(-weight, label); }
+
+  // Ends the list of a feature. Of equals the smaller labels are kept.
+  void end_list() {
+    if (strongest_.size() > longest_) {
+      const auto end = strongest_.begin() + static_cast<std::ptrdiff_t>(longest_);
+      std::nth_element(strongest_.begin(), end, strongest_.end());
+      strongest_.erase(end, strongest_.end());
+      std::sort(strongest_.begin(), strongest_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    }
+    for (const auto& [negative, label] : strongest_) {
+      label_.push_back(label);
+      weight_.push_back(static_cast<std::uint16_t>(to_half(-negative)));
+    }
+    begin_.push_back(static_cast<std::int64_t>(label_.size()));
+    strongest_.clear();
+  }
+
+  StrongestLabels taken() {
+    StrongestLabels made;
+    made.begin = Stored(std::move(begin_));
+    made.label = Stored(std::move(label_));
+    made.weight = Stored(std::move(weight_));
+    return made;
+  }
+
+ private:
+  std::size_t longest_;
+  std::vector<std::pair<float, std::int32_t>> strongest_;  // of the feature at hand, weights negative
+  LargeVector<std::int64_t> begin_;
+  LargeVector<std::int32_t> label_;
+  LargeVector<std::uint16_t> weight_;
+};
+
 class TablesBuilder {
  public:
-  TablesBuilder(std::int64_t n_labels, std::int64_t longest_list)
-      : n_labels_(n_labels), longest_list_(static_cast<std::size_t>(longest_list)) {}
+  TablesBuilder(std::int64_t n_labels, const double* norms, const LongestLists& longest)
+      : n_labels_(n_labels), norms_(norms), near_(longest.near), votes_(longest.votes) {}
 
   LabelTables build(const ByColumn& by_centroid, const ByColumn& by_head) {
     lists_.reserve(by_head.begin.size() - 1);
-    near_begin_.push_back(0);
     for (std::size_t feature = 0; feature + 1 < by_head.begin.size(); ++feature) {
       join(by_centroid, by_head, feature);
-      add_near(by_centroid, feature);
+      add_strongest(by_centroid, feature);
     }
     LabelTables made;
     made.n_labels = n_labels_;
@@ -57,9 +96,8 @@ class TablesBuilder {
     made.list_labels = Stored(std::move(list_labels_));
     made.pairs = Stored(std::move(pairs_));
     made.words = Stored(std::move(words_));
-    made.near_begin = Stored(std::move(near_begin_));
-    made.near_label = Stored(std::move(near_label_));
-    made.near_cosine = Stored(std::move(near_cosine_));
+    made.near = near_.taken();
+    made.votes = votes_.taken();
     return made;
   }
 
@@ -109,38 +147,31 @@ class TablesBuilder {
     lists_.push_back(list);
   }
 
-  // Adds the strongest labels of a feature, of equals the smaller.
-  void add_near(const ByColumn& by_centroid, std::size_t feature) {
-    strongest_.clear();
-    for (auto t = static_cast<std::size_t>(by_centroid.begin[feature]);
-         t < static_cast<std::size_t>(by_centroid.begin[feature + 1]); ++t) {
-      strongest_.emplace_back(-by_centroid.value[t], by_centroid.label[t]);
+  void add_strongest(const ByColumn& by_centroid, std::size_t feature) {
+    const auto begin = static_cast<std::size_t>(by_centroid.begin[feature]);
+    const auto end = static_cast<std::size_t>(by_centroid.begin[feature + 1]);
+    // The sum of a label's examples is its centroid times the norm.
+    const auto sum = [&](std::size_t t) { return by_centroid.value[t] * norms_[by_centroid.label[t]]; };
+    double total = std::numeric_limits<double>::min();
+    for (std::size_t t = begin; t < end; ++t) total += std::fabs(sum(t));
+    for (std::size_t t = begin; t < end; ++t) {
+      near_.add(by_centroid.value[t], by_centroid.label[t]);
+      // Ranked as it is stored: labels of the same share stay equal however their sums were rounded.
+      votes_.add(from_half(to_half(static_cast<float>(sum(t) / total))), by_centroid.label[t]);
     }
-    if (strongest_.size() > longest_list_) {
-      const auto end = strongest_.begin() + static_cast<std::ptrdiff_t>(longest_list_);
-      std::nth_element(strongest_.begin(), end, strongest_.end());
-      strongest_.erase(end, strongest_.end());
-      std::sort(strongest_.begin(), strongest_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    }
-    for (const auto& [negative, label] : strongest_) {
-      near_label_.push_back(label);
-      near_cosine_.push_back(static_cast<std::uint16_t>(to_half(-negative)));
-    }
-    near_begin_.push_back(static_cast<std::int64_t>(near_label_.size()));
+    near_.end_list();
+    votes_.end_list();
   }
 
   std::int64_t n_labels_;
-  std::size_t longest_list_;
+  const double* norms_;
   std::vector<std::int32_t> labels_;   // of the feature at hand,
   std::vector<std::uint32_t> joined_;  // and their weights
-  std::vector<std::pair<float, std::int32_t>> strongest_;
+  StrongestBuilder near_, votes_;
   LargeVector<WeightList> lists_;
   LargeVector<std::int32_t> list_labels_;
   LargeVector<std::uint32_t> pairs_;
   LargeVector<LabelWord> words_;
-  LargeVector<std::int64_t> near_begin_;
-  LargeVector<std::int32_t> near_label_;
-  LargeVector<std::uint16_t> near_cosine_;
 };
 
 // Whether so many elements from `first` on lie within an array of `size`.
@@ -165,21 +196,29 @@ bool is_whole(const WeightList& list, const LabelTables& tables) {
   }
 }
 
+bool is_whole(const StrongestLabels& lists, std::size_t n_features) {
+  if (lists.begin.size() != n_features + 1 || lists.begin[0] != 0 || lists.label.size() != lists.weight.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < n_features; ++i) {
+    if (lists.begin[i] > lists.begin[i + 1]) return false;
+  }
+  return lists.begin[n_features] == static_cast<std::int64_t>(lists.label.size());
+}
+
 }  // namespace
 
-LabelTables label_tables(const CsrView& centroids, const CsrView& head, std::int64_t longest_list) {
-  return TablesBuilder(centroids.n_rows, longest_list).build(ByColumn(centroids), ByColumn(head));
+LabelTables label_tables(const CsrView& centroids, const CsrView& head, const double* norms,
+                         const LongestLists& longest) {
+  return TablesBuilder(centroids.n_rows, norms, longest).build(ByColumn(centroids), ByColumn(head));
 }
 
 void check_tables(const LabelTables& tables) {
-  bool good = tables.near_begin.size() == tables.lists.size() + 1 && tables.near_begin[0] == 0 &&
-              tables.near_label.size() == tables.near_cosine.size();
-  for (std::size_t i = 0; good && i < tables.lists.size(); ++i) {
-    good = is_whole(tables.lists[i], tables) && tables.near_begin[i] <= tables.near_begin[i + 1];
-  }
-  if (!good || tables.near_begin[tables.lists.size()] != static_cast<std::int64_t>(tables.near_label.size())) {
-    throw std::invalid_argument("the lists of the features' labels do not fit together");
-  }
+  const std::size_t n_features = tables.lists.size();
+  bool good =
+      is_whole(tables.near, n_features) && (tables.votes.begin.size() == 0 || is_whole(tables.votes, n_features));
+  for (std::size_t i = 0; good && i < n_features; ++i) good = is_whole(tables.lists[i], tables);
+  if (!good) throw std::invalid_argument("the lists of the features' labels do not fit together");
 }
 
 ListedWeights listed_weights(const LabelTables& tables) {

@@ -4,7 +4,7 @@
 // centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there are
 // candidates are looked up instead of read: in an array by label, or through a bitmap of their labels, where that is
 // not much larger than the list. Weights are float16 (weight_pairs.hpp). Retrieval has lists of its own, cut to the
-// strongest labels.
+// strongest labels: by the values of centroids, and by the share that a label has in all occurrences of a feature.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,13 @@ struct WeightList {
 };
 static_assert(sizeof(WeightList) == 24, "a list is kept in files");
 
+// For each feature, its strongest labels.
+struct StrongestLabels {
+  Stored<std::int64_t> begin;    // for each feature, and the end; all is empty where there are none
+  Stored<std::int32_t> label;    // ascending within a feature
+  Stored<std::uint16_t> weight;  // float16
+};
+
 // The labels in these arrays are not checked beforehand, for there are many: who reads one makes sure that it is below
 // n_labels. Weights are finite whatever their bits are.
 struct LabelTables {
@@ -34,15 +41,21 @@ struct LabelTables {
   Stored<std::int32_t> list_labels;  // ascending within a list; apart from the weights, most of which go unread
   Stored<std::uint32_t> pairs;
   Stored<LabelWord> words;
-  Stored<std::int64_t> near_begin;    // for each feature, and the end
-  Stored<std::int32_t> near_label;    // ascending within a feature
-  Stored<std::uint16_t> near_cosine;  // float16
+  StrongestLabels near;   // by the values of their centroids: a row's sum is a cosine, but for what was cut off
+  StrongestLabels votes;  // by shares: a feature has one vote, which is divided among labels as its occurrences are
 
   std::int64_t n_features() const { return static_cast<std::int64_t>(lists.size()); }
 };
 
-// `head` and `centroids` are n_labels x n_features; retrieval gets the `longest_list` strongest labels of each feature.
-LabelTables label_tables(const CsrView& centroids, const CsrView& head, std::int64_t longest_list);
+// How many labels of a feature retrieval gets, by centroids and by votes.
+struct LongestLists {
+  std::int64_t near, votes;
+};
+
+// `head` and `centroids` are n_labels x n_features; `norms` has that of the sum of each label's examples, for as many
+// labels as have centroids.
+LabelTables label_tables(const CsrView& centroids, const CsrView& head, const double* norms,
+                         const LongestLists& longest);
 
 // Throws std::invalid_argument unless all that is read without a check is in range.
 void check_tables(const LabelTables& tables);

@@ -15,16 +15,16 @@ namespace {
 constexpr std::int64_t kRowsPerTask = 64;
 // A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
-// Near centroids are looked for by so many features of a row, its strongest: the lists of weak ones, which end after
-// their strongest labels, make rows of many features slow and the ten nearest worse.
-constexpr std::int64_t kNearFeatures = 16;
+// Labels are retrieved by so many features of a row, its strongest: the lists of weak ones, which end after their
+// strongest labels, make rows of many features slow and the ten nearest centroids worse.
+constexpr std::int64_t kStrongFeatures = 16;
 
-// The size from which on values are among the `kNearFeatures` largest of a row.
-float least_near_value(const SparseRow& row, std::vector<float>& sizes) {
-  if (row.count <= kNearFeatures) return 0;
+// The size from which on values are among the `kStrongFeatures` largest of a row.
+float least_strong_value(const SparseRow& row, std::vector<float>& sizes) {
+  if (row.count <= kStrongFeatures) return 0;
   sizes.resize(static_cast<std::size_t>(row.count));
   std::transform(row.values, row.values + row.count, sizes.begin(), [](float value) { return std::fabs(value); });
-  const auto last = sizes.begin() + kNearFeatures - 1;
+  const auto last = sizes.begin() + kStrongFeatures - 1;
   std::nth_element(sizes.begin(), last, sizes.end(), std::greater<>());
   return *last;
 }
@@ -47,61 +47,76 @@ Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const Clu
       prior_(prior, prior + forest.n_labels()),
       kernels_(&block_kernels()) {}
 
-void Predictor::nearest(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const {
-  room.near_.clear();
-  const auto wanted = static_cast<std::size_t>(settings_.centroid_candidates);
-  if (wanted == 0) return;
-  const float least = least_near_value(row, room.sizes_);
+// Fills room.retrieved_ with the nearest centroids and the labels of most votes, ascending.
+void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const {
+  auto& found = room.retrieved_;
+  found.clear();
+  if (settings_.centroid_candidates == 0 && settings_.vote_candidates == 0) return;
+  const float least = least_strong_value(row, room.sizes_);
+  add_strongest(tables_.near, settings_.centroid_candidates, least, row, allowed, room);
+  add_strongest(tables_.votes, settings_.vote_candidates, least, row, allowed, room);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+}
+
+// Adds the labels of the largest sums of weights, over features of at least a given size, to room.retrieved_.
+void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
+                              const AllowList& allowed, PredictorRoom& room) const {
+  if (n_wanted == 0) return;
+  const auto wanted = static_cast<std::size_t>(n_wanted);
   std::size_t most = 0, n_touched = 0;
   for (std::int64_t t = 0; t < row.count; ++t) {
     const auto feature = static_cast<std::size_t>(row.features[t]);
-    most += static_cast<std::size_t>(tables_.near_begin[feature + 1] - tables_.near_begin[feature]);
+    most += static_cast<std::size_t>(lists.begin[feature + 1] - lists.begin[feature]);
   }
   if (room.touched_.size() < most) room.touched_.resize(most);
   for (std::int64_t t = 0; t < row.count; ++t) {
     if (std::fabs(row.values[t]) < least) continue;
     const auto feature = static_cast<std::size_t>(row.features[t]);
-    const auto end = static_cast<std::size_t>(tables_.near_begin[feature + 1]);
-    for (auto s = static_cast<std::size_t>(tables_.near_begin[feature]); s < end; ++s) {
-      const std::int32_t label = tables_.near_label[s];
+    const auto end = static_cast<std::size_t>(lists.begin[feature + 1]);
+    for (auto s = static_cast<std::size_t>(lists.begin[feature]); s < end; ++s) {
+      const std::int32_t label = lists.label[s];
       if (static_cast<std::size_t>(label) >= room.sum_.size()) continue;  // of a damaged model
       float& sum = room.sum_[static_cast<std::size_t>(label)];
       room.touched_[n_touched] = label;  // noted in any case and kept the first time: that needs no jump
       n_touched += sum == 0 ? 1 : 0;
-      sum += row.values[t] * from_half(tables_.near_cosine[s]);
+      sum += row.values[t] * from_half(lists.weight[s]);
     }
   }
+  auto& heap = room.strongest_;
+  heap.clear();
   for (std::size_t i = 0; i < n_touched; ++i) {
     const std::int32_t label = room.touched_[i];
     float& sum = room.sum_[static_cast<std::size_t>(label)];
     // A sum may pass through 0 and a label be noted twice; the second time there is nothing left of it.
-    const std::pair<float, std::int32_t> near{-sum, label};
+    const std::pair<float, std::int32_t> strong{-sum, label};
     sum = 0;
     if (allowed.flags && !allowed.flags[label]) continue;
-    if (near.first >= 0 || (room.near_.size() == wanted && !(near < room.near_.front()))) continue;
-    if (room.near_.size() == wanted) {
-      std::pop_heap(room.near_.begin(), room.near_.end());
-      room.near_.pop_back();
+    if (strong.first >= 0 || (heap.size() == wanted && !(strong < heap.front()))) continue;
+    if (heap.size() == wanted) {
+      std::pop_heap(heap.begin(), heap.end());
+      heap.pop_back();
     }
-    room.near_.push_back(near);
-    std::push_heap(room.near_.begin(), room.near_.end());
+    heap.push_back(strong);
+    std::push_heap(heap.begin(), heap.end());
   }
+  for (const auto& strong : heap) room.retrieved_.push_back(strong.second);
 }
 
 void Predictor::unite(PredictorRoom& room) const {
   RowCandidates& found = room.found;
   found.labels.clear();
   found.forest.clear();
-  std::sort(room.near_.begin(), room.near_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   std::size_t s = 0, t = 0;
   const auto& reached = room.forest_.labels;
-  while (s < reached.size() || t < room.near_.size()) {
-    if (t == room.near_.size() || (s < reached.size() && reached[s] <= room.near_[t].second)) {
-      if (t < room.near_.size() && reached[s] == room.near_[t].second) ++t;
+  const auto& retrieved = room.retrieved_;
+  while (s < reached.size() || t < retrieved.size()) {
+    if (t == retrieved.size() || (s < reached.size() && reached[s] <= retrieved[t])) {
+      if (t < retrieved.size() && reached[s] == retrieved[t]) ++t;
       found.labels.push_back(reached[s]);
       found.forest.push_back(std::log(room.forest_.probabilities[s++] + 1e-4f));
     } else {
-      found.labels.push_back(room.near_[t++].second);
+      found.labels.push_back(retrieved[t++]);
       found.forest.push_back(kNotReached);
     }
   }
@@ -232,7 +247,7 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
     }
     look_up(room.scored_.data(), static_cast<std::int64_t>(room.scored_.size()), room);
   } else {
-    nearest(row, allowed, room);
+    retrieve(row, allowed, room);
     unite(room);
   }
   if (scored) score(row, room);

@@ -20,9 +20,11 @@
 
 namespace labelprism {
 
-// Places of candidates, by the forest or asked for and by the centroids, and of their clusters are held in 16 bits.
+// Places of candidates, by the forest or asked for, by centroids and by votes, and of their clusters are held in 16
+// bits.
 inline constexpr std::int64_t kMostPlaces = 65535;
 inline constexpr std::int64_t kMostCandidates = 30000;
+inline constexpr std::int64_t kMostVoteCandidates = 500;
 inline constexpr std::int64_t kMostClusters = 35000;
 
 // score = head * log p_H + forest * log p_F + centroid * cosine + clusters * (mean of log p of the label's clusters)
@@ -33,7 +35,8 @@ struct BlendWeights {
 
 struct PredictorSettings {
   std::int64_t forest_candidates;    // the most probable labels by the forest,
-  std::int64_t centroid_candidates;  // and the nearest centroids
+  std::int64_t centroid_candidates;  // the nearest centroids,
+  std::int64_t vote_candidates;      // and the labels that most of the row's features' votes are for
   bool unit_rows;                    // whether rows are made unit first
 };
 
@@ -57,7 +60,8 @@ class PredictorRoom {
   ScoreRoom forest_;
   std::vector<float> sum_;  // by label; 0 between two rows
   std::vector<std::int32_t> touched_;
-  std::vector<std::pair<float, std::int32_t>> near_;
+  std::vector<std::pair<float, std::int32_t>> strongest_;  // a heap of labels and their sums, negative
+  std::vector<std::int32_t> retrieved_;                    // by centroids and votes
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
@@ -124,7 +128,9 @@ class Predictor {
 
  private:
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
-  void nearest(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
+  void retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
+  void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
+                     const AllowList& allowed, PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const;
   std::int32_t cluster_of(std::int64_t clustering, std::int32_t label) const {

@@ -563,6 +563,9 @@ class Predictor:
         near_begin: Int64,
         near_label: Int32,
         near_cosine: UInt16,
+        vote_begin: Int64,
+        vote_label: Int32,
+        vote_share: UInt16,
         clusters: Int32,
         bias: Float32,
         prior: Float32,
@@ -573,6 +576,7 @@ class Predictor:
         clusters_weight: float,
         forest_candidates: int,
         centroid_candidates: int,
+        vote_candidates: int,
         unit_rows: bool,
     ) -> None: ...
     @staticmethod
@@ -583,8 +587,10 @@ class Predictor:
         head_indptr: Int64,
         head_indices: Int32,
         head_data: Float32,
+        norms: Float64,
         n_features: int,
         longest_list: int,
+        longest_vote_list: int,
     ) -> dict[str, npt.NDArray[Any]]: ...
     def weights(self) -> tuple[Int64, Int32, Float32, Float32]: ...
     def predict(

@@ -44,8 +44,7 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     c = np.count_nonzero(np.bincount(Y.indices, minlength=1))  # labels that occur
     labels_per_row = Y.nnz / max(n, 1)
     asked = with_more_candidates(settings, labels_per_row)
-    tries_wide = asked.centroid_candidates > 0 and asked.wide_gain < 1
-    candidates = asked.training_candidates + (asked.wide_search[0] if tries_wide else asked.centroid_candidates)
+    candidates = asked.training_candidates + asked.centroid_candidates + asked.vote_candidates
     n_trees, clusterings = SpectralForest(**settings.forest).n_trees, settings.label_clusterings
     # X: the unit rows, and those of the roots that are split at the same time.
     copies_of_x = 1 + min(n_threads, n_trees)

@@ -7,7 +7,7 @@ no other row has: the head goes on from where it was, which costs little, and th
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
@@ -38,7 +38,6 @@ from labelprism.recipe_settings import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
     Learned,
     Opinions,
-    chosen_search,
     held_out_rows,
     kept_classes,
     learned_blend,
@@ -52,6 +51,7 @@ __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
 
 Objective = Literal["precision", "propensity"]
 ValidationRows = tuple[sp.csr_array, sp.csr_array]
+Float64 = npt.NDArray[np.float64]
 
 _BLOCK_ROWS = 1 << 16  # rows whose candidates are looked for at once
 
@@ -207,7 +207,7 @@ class _Training:
         norms = row_norms(sums)
         centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
         self._note("centroids")
-        found = self._candidates(forest, centre, rows)
+        found = self._candidates(forest, centre, norms, rows)
         self._note("candidates")
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)
@@ -226,8 +226,7 @@ class _Training:
         )
         labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
         del rows, sums, head
-        longest_list = self.settings.longest_list
-        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, longest_list, clusters)
+        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters)
         model = DefaultRecipe(
             arrays, recipe_meta(centre.shape, forest, learned.blend, learned.calibration, self.settings)
         )
@@ -260,48 +259,36 @@ class _Training:
         weight = None if weight is None else weight[order]
         return _Rows(self._unit(X[order], copy=False), Y[order], weight, n - held_out.size, True)
 
-    def _candidates(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
+    def _candidates(self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows) -> _Found:
         """Return the candidates of all rows, those that are kept if there are any."""
         kept = self.stages.load("candidates")
-        if kept is None:
-            found = self._found(forest, centre, rows)
-            search = np.array([self.settings.centroid_candidates, self.settings.longest_list])
-            self.stages.save("candidates", {**found._asdict(), "search": search})
-            return found
-        n_candidates, longest_list = map(int, kept.pop("search"))
-        self.settings = replace(self.settings, centroid_candidates=n_candidates, longest_list=longest_list)
-        return _Found(**kept)
+        if kept is not None:
+            return _Found(**kept)
+        found = self._found(forest, centre, norms, rows)
+        self.stages.save("candidates", found._asdict())
+        return found
 
-    def _found(self, forest: SpectralForest, centre: sp.csr_array, rows: _Rows) -> _Found:
+    def _found(self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
-        usual = learning = self.settings
-        held, tables = None, _centroid_tables(centre, usual)
-        if rows.n_seen < rows.X.shape[0]:
-            X_held = csr_parts(rows.held_out.X)
-
-            def find(settings: RecipeSettings) -> tuple[Any, ...]:
-                own = tables if settings is usual else _centroid_tables(centre, settings)
-                finder = self._finder(forest, own, settings, settings.forest_candidates)
-                return finder.find(*X_held, forest.smallest, 1.0, self.n_threads)
-
-            learning, self.settings, held = chosen_search(usual, find, rows.held_out.Y)
-        tables = tables if learning is usual else _centroid_tables(centre, learning)
-        native = self._finder(forest, tables, learning, learning.training_candidates)
-        narrow = (usual.training_smallest, usual.training_noise_scale)
+        settings, tables = self.settings, _centroid_tables(centre, norms, self.settings)
+        native = self._finder(forest, tables, settings.training_candidates)
+        narrow = (settings.training_smallest, settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
         blocks = []
         for begin in range(0, rows.n_seen, _BLOCK_ROWS):
             X = csr_parts(row_range(rows.X, begin, min(begin + _BLOCK_ROWS, rows.n_seen)))
             blocks.append(native.find(*X, *narrow, self.n_threads, scored=False)[:2])
-        blocks += [] if held is None else [held[:2]]
+        said = (np.zeros(0, np.float32),) * 2
+        if rows.n_seen < rows.X.shape[0]:
+            native = self._finder(forest, tables, settings.forest_candidates)
+            held = native.find(*csr_parts(rows.held_out.X), forest.smallest, 1.0, self.n_threads)
+            blocks.append(held[:2])
+            said = held[2:4]
         lengths = np.concatenate([np.diff(indptr) for indptr, _ in blocks])
         labels = np.concatenate([labels for _, labels in blocks])
-        said = (np.zeros(0, np.float32),) * 2 if held is None else held[2:4]
         return _Found(np.concatenate([[0], np.cumsum(lengths)]), labels, *said)
 
-    def _finder(
-        self, forest: SpectralForest, tables: Any, settings: RecipeSettings, n_candidates: int
-    ) -> _core.Predictor:
+    def _finder(self, forest: SpectralForest, tables: Any, n_candidates: int) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
         return _core.Predictor(
             forest.scorer_,
@@ -311,7 +298,8 @@ class _Training:
             centroid_weight=1.0,
             clusters_weight=0.0,
             forest_candidates=n_candidates,
-            centroid_candidates=settings.centroid_candidates,
+            centroid_candidates=self.settings.centroid_candidates,
+            vote_candidates=self.settings.vote_candidates,
             unit_rows=False,
         )
 
@@ -364,12 +352,12 @@ class _Training:
         return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
 
 
-def _centroid_tables(centre: sp.csr_array, settings: RecipeSettings) -> tuple[Any, ...]:
+def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSettings) -> tuple[Any, ...]:
     """Return the arrays of a predictor that knows centroids alone."""
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     zeros = np.zeros(centre.shape[0], np.float32)
     no_clusters = np.zeros((0, centre.shape[0]), np.int32)
-    return (*label_arrays(nothing, centre, settings.longest_list).values(), no_clusters, zeros, zeros)
+    return (*label_arrays(nothing, centre, norms, settings).values(), no_clusters, zeros, zeros)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

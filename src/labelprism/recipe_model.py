@@ -25,7 +25,9 @@ from labelprism.recipe_settings import RecipeSettings
 Arrays = dict[str, npt.NDArray[Any]]
 
 _FOREST_TABLES = ("blocks", "tables", "buckets", "dense", "leaf_begin", "leaf_label", "leaf_share")
-_LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
+_VOTE_TABLES = {"vote_begin": np.int64, "vote_label": np.int32, "vote_share": np.uint16}  # older models have none
+_LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine", *_VOTE_TABLES)
+_RETIRED_SETTINGS = {"wide_search", "wide_gain", "widest_search", "widest_gain"}
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
 
@@ -88,7 +90,7 @@ class DefaultRecipe:
         self.stage_seconds_ = {}
         sizes = (_size(meta, name) for name in ("n_features", "n_labels", "n_trees"))
         self.n_features_in_, self.n_labels_, self.n_trees_ = sizes
-        self.settings = RecipeSettings(**meta["settings"])
+        self.settings = _known_settings(meta["settings"])
         blend = {"clusters": 0.0, **meta["blend"]}  # models without clusters may not know of their weight
         self.blend_ = BlendWeights(**{name: _number(blend, name) for name in BlendWeights._fields})
         self.calibration_ = Calibration(**{name: _number(meta["calibration"], name) for name in Calibration._fields})
@@ -111,7 +113,9 @@ class DefaultRecipe:
             raise ValueError("label_counts does not fit the labels; the model is damaged")
         if self.bias_.shape != (self.n_labels_,):
             raise ValueError("head_bias must have an entry for every label; the model is damaged")
-        tables: Any = [self.arrays[f"label_{name}"] for name in _LABEL_TABLES]
+        no_votes = {f"label_{name}": np.zeros(0, dtype) for name, dtype in _VOTE_TABLES.items()}
+        known = {**no_votes, **self.arrays}
+        tables: Any = [known[f"label_{name}"] for name in _LABEL_TABLES]
         prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
         clusters = self.arrays.get("cluster_of", np.zeros((0, self.n_labels_), np.int32))
         bias = np.concatenate([self.bias_, self.arrays.get("cluster_bias", np.zeros(0, np.float32))])
@@ -125,6 +129,7 @@ class DefaultRecipe:
             clusters_weight=blend.clusters,
             forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,
+            vote_candidates=settings.vote_candidates,
             unit_rows=settings.unit_rows,
         )
 
@@ -389,6 +394,11 @@ class DefaultRecipe:
         return sp.csr_array((row.data / np.float32(norm), row.indices, row.indptr), shape=row.shape)
 
 
+def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
+    """Return the settings of a model, which may be older than votes, and have settings that are no more."""
+    return RecipeSettings(**{"vote_candidates": 0, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
+
+
 def forest_tables(forest: SpectralForest) -> Arrays:
     """Return the arrays of a fitted forest; see `recipe_arrays`."""
     tables = forest.scorer_.tables()
@@ -400,7 +410,7 @@ def forest_tables(forest: SpectralForest) -> Arrays:
 
 
 def recipe_arrays(
-    forest: Arrays, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, longest_list: int,
+    forest: Arrays, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, settings: RecipeSettings,
     clusters: LabelClusters | None = None,
 ) -> Arrays:  # fmt: skip
     """Return the arrays of a model.
@@ -414,15 +424,15 @@ def recipe_arrays(
     centre : csr_array of shape (c, d)
         The centroids.
     labels : LabelFacts
-    longest_list : int
-        Centroids are looked for among so many labels of each feature.
+    settings : RecipeSettings
+        How long the lists of labels are that retrieval looks at.
     clusters : LabelClusters, optional
     """
     c = centre.shape[0]
     of_clusters = {} if clusters is None else {"cluster_of": clusters.of_label, "cluster_bias": labels.bias[c:]}
     return {
         **forest,
-        **label_arrays(head, centre, longest_list),
+        **label_arrays(head, centre, labels.norms, settings),
         **of_clusters,
         "head_bias": labels.bias[:c],
         "label_counts": labels.counts,
@@ -430,12 +440,16 @@ def recipe_arrays(
     }
 
 
-def label_arrays(head: sp.csr_array, centre: sp.csr_array, longest_list: int) -> Arrays:
+def label_arrays(
+    head: sp.csr_array, centre: sp.csr_array, norms: npt.NDArray[np.float64], settings: RecipeSettings
+) -> Arrays:
     """Return the arrays of head and centroids; see `recipe_arrays`."""
     if head.shape[0] > centre.shape[0]:  # clusters have no centroids
         ends = np.full(head.shape[0] - centre.shape[0], centre.indptr[-1], centre.indptr.dtype)
         centre = csr_of(np.concatenate([centre.indptr, ends]), centre.indices, centre.data, head.shape)
-    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), centre.shape[1], longest_list)
+    votes = settings.longest_vote_list if settings.vote_candidates else 0
+    longest = (centre.shape[1], settings.longest_list, votes)
+    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest)
     return {f"label_{name}": tables[name] for name in _LABEL_TABLES}
 
 
@@ -446,7 +460,6 @@ def recipe_meta(
     """Return what `DefaultRecipe` needs beside the arrays; shape is (c, d)."""
     chosen = {f.name: getattr(settings, f.name) for f in fields(settings)}
     chosen.update(forest=dict(settings.forest), head=dict(settings.head))
-    chosen.update(wide_search=list(settings.wide_search), widest_search=list(settings.widest_search))
     return {
         "n_features": int(shape[1]),
         "n_labels": int(shape[0]),

@@ -17,6 +17,9 @@ class RecipeSettings:
         Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
+    vote_candidates : int
+        How many candidates the row's features bring in: each divides its value among the labels that it occurs with, in
+        proportion to how much of it they have; the labels of most votes are taken.
     training_candidates : int
         The same of the forest for the examples that the head learns from.
     candidates_per_label : float
@@ -25,12 +28,8 @@ class RecipeSettings:
         How many features a centroid keeps.
     longest_list : int
         Centroids are looked for among so many labels of each feature, those of its largest values.
-    wide_search, widest_search : tuples of two ints
-        What `centroid_candidates` and `longest_list` become where that finds more: the first for all rows, the second
-        in prediction alone.
-    wide_gain, widest_gain : float
-        A search is taken if it finds more than (1 + gain) times as many of the held-out rows' labels as the one before
-        it. With a gain of 1 or more neither it nor the next is tried.
+    longest_vote_list : int
+        So many labels of each feature, those of its largest shares, may get its votes.
     held_out : int
         The most rows that the blend is learned on.
     label_clusterings : int
@@ -55,12 +54,10 @@ class RecipeSettings:
     training_candidates: int = 50
     candidates_per_label: float = 5.0
     centroid_candidates: int = 10
+    vote_candidates: int = 30
     centroid_features: int = 200
     longest_list: int = 64
-    wide_search: tuple[int, int] = (20, 256)
-    wide_gain: float = 0.02
-    widest_search: tuple[int, int] = (60, 1024)
-    widest_gain: float = 1.0
+    longest_vote_list: int = 32
     held_out: int = 1500
     label_clusterings: int = 0
     cluster_labels: int = 100
@@ -78,14 +75,13 @@ PRESETS: dict[str, RecipeSettings] = {
         forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1},
         forest_candidates=100,
         training_candidates=100,
-        widest_gain=0.05,
+        vote_candidates=40,
         label_clusterings=5,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
         head={"passes": 3, "rare_examples": 10.0, "tolerance": 0.5},
         candidates_per_label=0.0,
-        widest_gain=0.1,
         held_out=700,
     ),
 }

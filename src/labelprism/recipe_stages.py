@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -77,45 +76,6 @@ def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> Rec
         forest_candidates=settings.forest_candidates + more,
         training_candidates=settings.training_candidates + more,
     )
-
-
-class ChosenSearch(NamedTuple):
-    """The search for centroids that suits the held-out rows."""
-
-    training: RecipeSettings
-    """With the search for the rows that the head learns from: the usual or the wide one, not the widest."""
-    prediction: RecipeSettings
-    """With the search for the held-out rows, and for all rows once the model is trained."""
-    found: tuple[Any, ...]
-    """What the search of prediction finds for the held-out rows."""
-
-
-def chosen_search(
-    settings: RecipeSettings, find: Callable[[RecipeSettings], tuple[Any, ...]], Y: sp.csr_array
-) -> ChosenSearch:
-    """Choose the search for centroids that suits the held-out rows; see `RecipeSettings`.
-
-    Parameters
-    ----------
-    settings : RecipeSettings
-    find : callable
-        From settings to the candidates of the held-out rows: index pointers, labels, and the rest.
-    Y : csr_array of shape (n, c), sorted
-        The labels of the held-out rows.
-    """
-    training, found = settings, find(settings)
-    wider = ((settings.wide_search, settings.wide_gain), (settings.widest_search, settings.widest_gain))
-    for k, ((n_candidates, longest_list), gain) in enumerate(wider if settings.centroid_candidates else ()):
-        if gain >= 1:
-            break
-        asked = replace(settings, centroid_candidates=n_candidates, longest_list=longest_list)
-        more = find(asked)
-        hits, wide_hits = (is_true_label(own[0], own[1], Y).sum() for own in (found, more))
-        if wide_hits - hits <= gain * hits:
-            break
-        settings, found = asked, more
-        training = asked if k == 0 else training
-    return ChosenSearch(training, settings, found)
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:

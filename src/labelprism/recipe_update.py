@@ -65,7 +65,7 @@ def updated(
     arrays = {
         **model.arrays,
         **_filled_leaves(model, unit, Y, weight, n_jobs),
-        **label_arrays(weights, centre, model.settings.longest_list),
+        **label_arrays(weights, centre, norms, model.settings),
         **of_clusters,
         "head_bias": bias,
         "label_norms": norms,

@@ -99,7 +99,7 @@ def test_trees_that_are_not_spread_give_the_bits_of_a_local_forest(
 def test_nine_trees_that_are_not_spread_and_clusters_of_labels(
     rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forced = replace(PRESETS["accurate"], cluster_labels=20, cluster_gain=-1e9, wide_gain=-1.0, widest_gain=-1.0)
+    forced = replace(PRESETS["accurate"], cluster_labels=20, cluster_gain=-1e9)
     monkeypatch.setitem(PRESETS, "accurate", forced)
     X, Y = (matrix[:3000] for matrix in rows)
     model = DaskPrismClassifier(preset="accurate", random_state=0, client=client)
@@ -108,7 +108,6 @@ def test_nine_trees_that_are_not_spread_and_clusters_of_labels(
     local = PrismClassifier(preset="accurate", random_state=0).fit(X, Y)
     assert model.recipe_.n_trees_ == 9
     assert model.recipe_.settings == local.recipe_.settings
-    assert local.recipe_.settings.centroid_candidates == 60
     assert model.recipe_.blend_ == pytest.approx(local.recipe_.blend_, rel=1e-3)
     assert local.recipe_.arrays["cluster_bias"].size > 3
     for name, array in local.recipe_.arrays.items():

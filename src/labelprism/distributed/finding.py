@@ -1,4 +1,4 @@
-"""What finds candidates on a cluster: forest and centroids, with the search that suits the held-out rows."""
+"""What finds candidates on a cluster: forest, centroids and votes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from labelprism.recipe_model import (
     recipe_meta,
 )
 from labelprism.recipe_settings import RecipeSettings
-from labelprism.recipe_stages import chosen_search
 
 
 class Found(NamedTuple):
@@ -37,18 +36,15 @@ class Found(NamedTuple):
         Candidates of the held-out rows as CSR of log p_F, and their cosines.
     offered : int64 array of shape (c,) or None
         To how many held-out rows each label would be offered if the head learned from them as from the others.
-    settings : RecipeSettings
-        With the search that was chosen for prediction.
     """
 
     finder: DefaultRecipe
     held: Any
     offered: Int64 | None
-    settings: RecipeSettings
 
 
-def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, settings: RecipeSettings) -> Found:
-    """Return what finds candidates, and those of the held-out rows by the search that suits them; see `fit_default`.
+def found_with(tables: Arrays, centres: list[Centroids], held: Chunk | None, settings: RecipeSettings) -> Found:
+    """Return what finds candidates, and those of the held-out rows; see `fit_default`.
 
     Parameters
     ----------
@@ -60,33 +56,18 @@ def chosen_finder(tables: Arrays, centres: list[Centroids], held: Chunk | None, 
         The held-out rows.
     settings : RecipeSettings
     """
-    centre = stacked([own.centre for own in centres])
-    forest = SpectralForest(**settings.forest)
-    usual = _finder_arrays(tables, centre, settings)
-
-    def learning_finder(arrays: Arrays, asked: RecipeSettings) -> DefaultRecipe:
-        return _finder(arrays, centre, forest, replace(asked, forest_candidates=asked.training_candidates))
-
-    if held is None:
-        return Found(learning_finder(usual, settings), None, None, settings)
-    X = csr_parts(held.X)
-
-    def find(asked: RecipeSettings) -> tuple[Any, ...]:
-        arrays = usual if asked is settings else _finder_arrays(tables, centre, asked)
-        return _finder(arrays, centre, forest, asked)._predictor.find(*X, forest.smallest, 1.0)[:4]
-
-    learning, chosen, said = chosen_search(settings, find, held.Y)
-    arrays = usual if learning is settings else _finder_arrays(tables, centre, learning)
-    finder = learning_finder(arrays, learning)
-    offered = np.bincount(finder.training_candidates(held.X).indices, minlength=finder.n_labels_)
-    return Found(finder, said, offered, chosen)
-
-
-def _finder_arrays(tables: Arrays, centre: sp.csr_array, settings: RecipeSettings) -> Arrays:
+    centre, norms = stacked([own.centre for own in centres]), np.concatenate([own.norms for own in centres])
     zeros = np.zeros(centre.shape[0])
-    nothing = sp.csr_array(centre.shape, dtype=np.float32)
-    facts = LabelFacts(zeros.astype(np.float32), zeros, zeros)
-    return recipe_arrays(tables, nothing, centre, facts, settings.longest_list)
+    facts = LabelFacts(zeros.astype(np.float32), zeros, norms)
+    arrays = recipe_arrays(tables, sp.csr_array(centre.shape, dtype=np.float32), centre, facts, settings)
+    forest = SpectralForest(**settings.forest)
+    learning = replace(settings, forest_candidates=settings.training_candidates)
+    finder = _finder(arrays, centre, forest, learning)
+    if held is None:
+        return Found(finder, None, None)
+    said = _finder(arrays, centre, forest, settings)._predictor.find(*csr_parts(held.X), forest.smallest, 1.0)[:4]
+    offered = np.bincount(finder.training_candidates(held.X).indices, minlength=finder.n_labels_)
+    return Found(finder, said, offered)
 
 
 def _finder(arrays: Arrays, centre: sp.csr_array, forest: SpectralForest, settings: RecipeSettings) -> DefaultRecipe:
@@ -94,9 +75,9 @@ def _finder(arrays: Arrays, centre: sp.csr_array, forest: SpectralForest, settin
     return DefaultRecipe(arrays, recipe_meta(centre.shape, forest, BlendWeights(0, 1, 1, 0), Calibration(), plain))
 
 
-def search_of(found: Found) -> tuple[RecipeSettings, Int64 | None]:
-    """Return the settings with the search that was chosen, and how often each label is offered to held-out rows."""
-    return found.settings, found.offered
+def offered_by(found: Found) -> Int64 | None:
+    """Return how often each label is offered to held-out rows."""
+    return found.offered
 
 
 def clusters_of(centres: list[Centroids], settings: RecipeSettings, seed: int, n_jobs: int | None) -> LabelClusters:

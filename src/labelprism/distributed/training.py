@@ -17,12 +17,12 @@ from labelprism._stages import Checkpoint, NoStages, Stages
 from labelprism.distributed.chunks import Chunk, Chunks, LabelCounts, split_chunks
 from labelprism.distributed.cluster import Cluster, Group
 from labelprism.distributed.finding import (
-    chosen_finder,
     clusters_of,
     found_candidates,
+    found_with,
     held_candidates,
     held_of,
-    search_of,
+    offered_by,
 )
 from labelprism.distributed.kept import (
     chunk_digest,
@@ -135,13 +135,12 @@ class DistributedTraining:
         centres = self._centroids(sums, None)  # by workers that have nothing left to grow
         last_centres = self._centroids(sums, held) if joins and n_held else centres
         search = (tables, centres, held, self.settings)
-        found = cluster.submit("candidates", "finder", chosen_finder, *search, first=True)
+        found = cluster.submit("candidates", "finder", found_with, *search, first=True)
         finds = [(chunk, found) for chunk in seen.futures]
         candidates = cluster.submit_all("candidates", "find", found_candidates, finds)
         cluster.watch(parts, "growing subtrees")
         self._note("forest")
-        chosen = cluster.submit("candidates", "search", search_of, found, first=True)
-        self.settings, offered = cluster.fetch("candidates", chosen)
+        offered = cluster.fetch("candidates", cluster.submit("candidates", "offered", offered_by, found, first=True))
         self.clusters, clusters = self._clusters(centres, seen.shape[1])
         self._note("centroids")
         shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered, clusters)
@@ -282,7 +281,7 @@ class DistributedTraining:
         if kept is not None:  # ranges that were begun go on, however many workers there are now
             return list(pairwise(kept["ends"].tolist())), list(memory)
         n_rows, n_entries = int(seen.first_rows[-1]), sum(facts.n_entries for facts in seen.facts)
-        per_row = self.settings.training_candidates + self.settings.centroid_candidates
+        per_row = self.settings.training_candidates + self.settings.centroid_candidates + self.settings.vote_candidates
         work = expected_examples(seen.counts.plain, offered, n_held, n_rows, per_row)
         if self.clusters is not None:
             work = expected_of_classes(seen.counts.plain, work, self.clusters)
@@ -312,8 +311,7 @@ class DistributedTraining:
         weights = stacked([shard.weights for shard in shards])
         clusters = self.clusters if learned.uses_clusters else None
         weights, bias = kept_classes(weights, bias, clusters, centre.shape[0], learned.own_share, self.settings)
-        facts, longest_list = LabelFacts(bias, counts, norms), self.settings.longest_list
-        arrays = recipe_arrays(tables, weights, centre, facts, longest_list, clusters)
+        arrays = recipe_arrays(tables, weights, centre, LabelFacts(bias, counts, norms), self.settings, clusters)
         grown = SpectralForest(**self.settings.forest)
         return DefaultRecipe(
             arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)
