@@ -126,9 +126,9 @@ def of_scores(model: DefaultRecipe, X: sp.csr_array) -> tuple[float, float]:
     return 2 * float((candidates.astype(np.float32) @ pattern).multiply(X != 0).sum()), float(candidates.nnz)
 
 
-def of_near(model: DefaultRecipe, X: sp.csr_array) -> float:
-    """Return the entries of the lists that centroids are looked for in."""
-    lengths = np.diff(model.arrays["label_near_begin"])
+def of_retrieval(model: DefaultRecipe, X: sp.csr_array) -> float:
+    """Return the entries of the lists that centroids are looked for in, and that have votes."""
+    lengths = np.diff(model.arrays["label_near_begin"]) + np.diff(model.arrays["label_vote_begin"])
     strongest = (X.indices[begin:end][np.argsort(-X.data[begin:end])[:STRONGEST]] for begin, end in pairwise(X.indptr))
     return float(sum(lengths[features].sum() for features in strongest))
 
@@ -144,7 +144,7 @@ def training(X: sp.csr_array, Y: sp.csr_array, name: str, rate: float) -> Defaul
     narrow = (SETTINGS.training_smallest, SETTINGS.training_noise_scale)
     reached, routes = of_routing(model, sample, *narrow)
     scale = rows.X.shape[0] / sample.shape[0]
-    near = of_near(model, sample)
+    near = of_retrieval(model, sample)
     found = Work(scale * (routes.multiply_adds + reached + near), scale * (routes.n_bytes + ENTRY * (reached + near)))
     for stage, work in {
         "forest": of_growth(rows.seen.X, rows.seen.Y, recorded.levels),
@@ -166,7 +166,7 @@ def prediction(model: DefaultRecipe, X: sp.csr_array) -> str:
     unit = sp.csr_array(normalize(X))
     n = X.shape[0]
     reached, routes = of_routing(model, unit, FOREST.smallest, 1.0)
-    near, (scores, n_candidates) = of_near(model, unit), of_scores(model, unit)
+    near, (scores, n_candidates) = of_retrieval(model, unit), of_scores(model, unit)
     parts = [routes.multiply_adds, reached, near, scores]
     lines = routes.n_bytes / LINE + (ENTRY * (reached + near) + 4 * scores / 2) / LINE
     batch = best_of(lambda: model.predict_topk(X, 5, 1), 3)
@@ -194,7 +194,7 @@ def main() -> None:
         name = folder.rstrip("/").split("/")[-1]
         model = training(X, Y, name, rate)
         of_predictions.append(f"| {name} | {prediction(model, X_test)}")
-    print("\n| | z | candidates | routers | leaves | near centroids | scores | all | lines | us a row | single |")
+    print("\n| | z | candidates | routers | leaves | centroids, votes | scores | all | lines | us a row | single |")
     print("|---" * 11 + "|", *of_predictions, sep="\n")
 
 
