@@ -34,7 +34,7 @@ PASSES_OF_NODE = 4 + 2 * 2 + 3  # sketch, two passes of each refinement, margins
 MULTIPLY_ADDS_OF_NODE = 8 * 4 + 2 * 2 * 2 + 3  # sketches are of eight numbers; refinement reads weights, and moves them
 LOOKS_OF_HEAD = 2  # one that learns, and one that finds nothing left to do
 LEVELS_OF_BLOCK = 3
-STRONGEST = 16  # features of a row that centroids are looked for by
+STRONGEST = 16  # features of a row that labels are retrieved by
 ENTRY, LINE = 8, 64  # bytes
 SAMPLE = 2000
 

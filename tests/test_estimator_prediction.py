@@ -162,7 +162,7 @@ def test_allow_lists(one_label: Any, by_class: Any, name: str) -> None:
     for one, two in zip((labels, scores), model.predict_topk(X, 5, allowed=mask), strict=True):
         np.testing.assert_array_equal(one, two)
     free, free_scores = model.predict_topk(X, model.n_labels_)
-    if name != "default":  # of the default, forest and centroids look further
+    if name != "default":  # of the default, forest, centroids and votes look further
         kept = mask[free] & (free >= 0)
         np.testing.assert_array_equal(np.sort(labels[labels >= 0]), np.sort(free[kept]))
         np.testing.assert_allclose(np.sort(scores[labels >= 0]), np.sort(free_scores[kept]), rtol=1e-6)

@@ -15,8 +15,9 @@ from sklearn.preprocessing import normalize
 from labelprism import _core, _reference, recipe_stages
 from labelprism.heads.blend import log_head
 from labelprism.metrics import precision_at_k
-from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
+from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
 from labelprism.recipe_stages import Opinions, learned_blend
+from labelprism.recipe_update import updated
 
 # Leaves of few labels, so that there are routers.
 ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1})
@@ -231,16 +232,36 @@ def test_models_without_votes_are_read_and_go_on_without(data: Any) -> None:
     model = fit_default(*data[:2], preset=RecipeSettings(vote_candidates=0))
     old = {name: array for name, array in model.arrays.items() if not name.startswith("label_vote_")}
     settings = {name: value for name, value in model.meta["settings"].items() if "vote" not in name}
-    again = DefaultRecipe(old, {**model.meta, "settings": {**settings, "wide_gain": 0.02, "wide_search": [20, 256]}})
+    retired = {"wide_gain": 0.02, "wide_search": [20, 256], "widest_gain": 1.0, "widest_search": [60, 1024]}
+    again = DefaultRecipe(old, {**model.meta, "settings": {**settings, **retired}})
     assert again.settings.vote_candidates == 0
+    assert not model.arrays["label_vote_begin"].size
     for a, b in zip(model.predict_topk(data[2], 5), again.predict_topk(data[2], 5), strict=True):
         np.testing.assert_array_equal(a, b)
+    later = updated(again, *data[:2], None, None)
+    assert later.settings.vote_candidates == 0
+    assert precision_at_k(data[3], later.predict_topk(data[2], 1)[0], 1) > 0.8
+
+
+@pytest.mark.parametrize("name", ["forest_candidates", "centroid_candidates", "vote_candidates", "longest_vote_list"])
+@pytest.mark.parametrize("value", [-1, 30_001, 2.5])
+def test_numbers_of_candidates_are_checked_before_anything_grows(data: Any, name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a whole number"):
+        fit_default(*data[:2], preset=replace(PRESETS["default"], **{name: value}))
 
 
 def test_votes_that_are_missing_are_missed(data: Any, model: DefaultRecipe) -> None:
     without = {name: array for name, array in model.arrays.items() if not name.startswith("label_vote_")}
     with pytest.raises(ValueError, match="lists of votes"):
         DefaultRecipe(without, model.meta)
+    for name in ("label_vote_label", "label_vote_share"):
+        some = {own: array for own, array in model.arrays.items() if own != name}
+        with pytest.raises(ValueError, match="do not fit together"):
+            DefaultRecipe(some, model.meta)
+    for value in (-1, 30_001):
+        settings = {**model.meta["settings"], "vote_candidates": value}
+        with pytest.raises(ValueError, match="vote_candidates"):
+            DefaultRecipe(model.arrays, {**model.meta, "settings": settings})
 
 
 def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: Any, settings: RecipeSettings) -> None:
@@ -265,7 +286,7 @@ def test_too_many_places_are_refused(model: DefaultRecipe) -> None:
     clusters = {"cluster_bias": np.zeros(35_000, np.float32)} if "cluster_of" in model.arrays else {}
     if not clusters:
         pytest.skip("the model has no clusters")
-    with pytest.raises(ValueError, match="too many clusters"):
+    with pytest.raises(ValueError, match="too many centroid_candidates, vote_candidates and clusters"):
         DefaultRecipe({**model.arrays, **clusters}, {**model.meta, "settings": settings})
 
 

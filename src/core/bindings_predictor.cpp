@@ -110,16 +110,16 @@ void bind_predictor(nb::module_& m) {
             const ClusterView of_labels = checked_clusters(clusters, bias, forest.n_labels());
             require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "prior must have an entry for every label");
-            require(1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
-                        centroid_candidates <= kMostCandidates && 0 <= vote_candidates &&
-                        vote_candidates <= kMostVoteCandidates,
-                    "forest_candidates must be from 1 to 30000, centroid_candidates from 0 to 30000, vote_candidates "
-                    "from 0 to 500");
+            require(
+                1 <= forest_candidates && forest_candidates <= kMostCandidates && 0 <= centroid_candidates &&
+                    centroid_candidates <= kMostCandidates && 0 <= vote_candidates &&
+                    vote_candidates <= kMostCandidates,
+                "forest_candidates must be from 1 to 30000, centroid_candidates and vote_candidates from 0 to 30000");
             require(vote_candidates == 0 || vote_begin.size() > 0,
                     "there must be lists of votes where there are vote_candidates");
-            require(of_labels.n_clusters == 0 ||
-                        kMostCandidates + centroid_candidates + vote_candidates + of_labels.n_clusters <= kMostPlaces,
-                    "there are too many clusters for so many centroid_candidates");
+            require(
+                kMostCandidates + centroid_candidates + vote_candidates + of_labels.n_clusters <= kMostPlaces,
+                "there are too many centroid_candidates, vote_candidates and clusters: together there may be 35535");
             require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
                         std::isfinite(forest_weight) && std::isfinite(centroid_weight) &&
                         std::isfinite(clusters_weight),

@@ -82,7 +82,7 @@ class StrongestBuilder {
 class TablesBuilder {
  public:
   TablesBuilder(std::int64_t n_labels, const double* norms, const LongestLists& longest)
-      : n_labels_(n_labels), norms_(norms), near_(longest.near), votes_(longest.votes) {}
+      : n_labels_(n_labels), norms_(norms), has_votes_(longest.votes > 0), near_(longest.near), votes_(longest.votes) {}
 
   LabelTables build(const ByColumn& by_centroid, const ByColumn& by_head) {
     lists_.reserve(by_head.begin.size() - 1);
@@ -97,7 +97,7 @@ class TablesBuilder {
     made.pairs = Stored(std::move(pairs_));
     made.words = Stored(std::move(words_));
     made.near = near_.taken();
-    made.votes = votes_.taken();
+    if (has_votes_) made.votes = votes_.taken();
     return made;
   }
 
@@ -157,14 +157,15 @@ class TablesBuilder {
     for (std::size_t t = begin; t < end; ++t) {
       near_.add(by_centroid.value[t], by_centroid.label[t]);
       // Ranked as it is stored: labels of the same share stay equal however their sums were rounded.
-      votes_.add(from_half(to_half(static_cast<float>(sum(t) / total))), by_centroid.label[t]);
+      if (has_votes_) votes_.add(from_half(to_half(static_cast<float>(sum(t) / total))), by_centroid.label[t]);
     }
     near_.end_list();
-    votes_.end_list();
+    if (has_votes_) votes_.end_list();
   }
 
   std::int64_t n_labels_;
   const double* norms_;
+  bool has_votes_;
   std::vector<std::int32_t> labels_;   // of the feature at hand,
   std::vector<std::uint32_t> joined_;  // and their weights
   StrongestBuilder near_, votes_;

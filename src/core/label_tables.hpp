@@ -4,7 +4,8 @@
 // centroids are one list, and a row reads the lists of its features only. Lists that are much longer than there are
 // candidates are looked up instead of read: in an array by label, or through a bitmap of their labels, where that is
 // not much larger than the list. Weights are float16 (weight_pairs.hpp). Retrieval has lists of its own, cut to the
-// strongest labels: by the values of centroids, and by the share that a label has in all occurrences of a feature.
+// strongest labels: by the values of centroids, and by the share that a label has in what all centroids keep of a
+// feature.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// From a row of X to its best labels in one go: candidates of the forest and of the label centroids, the scores of all
-// experts, their blend, the k best.
+// From a row of X to its best labels in one go: candidates of the forest, by label centroids and by votes of features,
+// the scores of all experts, their blend, the k best.
 //
 // Clusters of labels, where there are any, have classifiers too. To the tables they are further labels, numbered from
 // n_labels on, so that one way through the features of a row serves both.
@@ -24,7 +24,6 @@ namespace labelprism {
 // bits.
 inline constexpr std::int64_t kMostPlaces = 65535;
 inline constexpr std::int64_t kMostCandidates = 30000;
-inline constexpr std::int64_t kMostVoteCandidates = 500;
 inline constexpr std::int64_t kMostClusters = 35000;
 
 // score = head * log p_H + forest * log p_F + centroid * cosine + clusters * (mean of log p of the label's clusters)

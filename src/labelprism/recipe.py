@@ -144,6 +144,7 @@ def fit_default(
     if isinstance(preset, str) and preset not in PRESETS:
         raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}")
     settings = PRESETS[preset] if isinstance(preset, str) else preset
+    settings._check()
     OneVsRestHead(**settings.head)._check_parameters()  # the forest checks its own before it grows
     X, Y = as_csr(X), as_label_matrix(Y)
     if X.shape[0] != Y.shape[0] or X.shape[0] == 0 or Y.shape[1] == 0:
@@ -353,7 +354,7 @@ class _Training:
 
 
 def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSettings) -> tuple[Any, ...]:
-    """Return the arrays of a predictor that knows centroids alone."""
+    """Return the arrays of a predictor that knows centroids and votes alone."""
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     zeros = np.zeros(centre.shape[0], np.float32)
     no_clusters = np.zeros((0, centre.shape[0]), np.int32)

@@ -26,7 +26,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 _FOREST_TABLES = ("blocks", "tables", "buckets", "dense", "leaf_begin", "leaf_label", "leaf_share")
 _VOTE_TABLES = {"vote_begin": np.int64, "vote_label": np.int32, "vote_share": np.uint16}  # older models have none
-_LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine", *_VOTE_TABLES)
+_LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
 _RETIRED_SETTINGS = {"wide_search", "wide_gain", "widest_search", "widest_gain"}
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
@@ -113,9 +113,8 @@ class DefaultRecipe:
             raise ValueError("label_counts does not fit the labels; the model is damaged")
         if self.bias_.shape != (self.n_labels_,):
             raise ValueError("head_bias must have an entry for every label; the model is damaged")
-        no_votes = {f"label_{name}": np.zeros(0, dtype) for name, dtype in _VOTE_TABLES.items()}
-        known = {**no_votes, **self.arrays}
-        tables: Any = [known[f"label_{name}"] for name in _LABEL_TABLES]
+        tables: Any = [self.arrays[f"label_{name}"] for name in _LABEL_TABLES]
+        tables += [self.arrays.get(f"label_{name}", np.zeros(0, dtype)) for name, dtype in _VOTE_TABLES.items()]
         prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
         clusters = self.arrays.get("cluster_of", np.zeros((0, self.n_labels_), np.int32))
         bias = np.concatenate([self.bias_, self.arrays.get("cluster_bias", np.zeros(0, np.float32))])
@@ -153,8 +152,8 @@ class DefaultRecipe:
             Rows with fewer candidates end in labels of -1 with scores of -inf.
         n_jobs : int, optional
         allowed : bool array of shape (c,), optional
-            Which labels may be returned; forest and centroids look for candidates among these only, and if they are
-            no more than the candidates of a row, all of them are.
+            Which labels may be returned; forest, centroids and votes look for candidates among these only, and if they
+            are no more than the candidates of a row, all of them are.
 
         Returns
         -------
@@ -180,7 +179,7 @@ class DefaultRecipe:
         Returns
         -------
         csr_array of shape (n, c), float32
-            Stored entries are the candidates; labels that only the centroids know of have log 1e-4.
+            Stored entries are the candidates; labels that the forest does not know of have log 1e-4.
         """
         X = self._checked(X)
         found = self._predictor.find(*csr_parts(X), self._smallest, 1.0, thread_count(n_jobs), scored=False)
@@ -189,7 +188,7 @@ class DefaultRecipe:
     def training_candidates(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
         """Return candidates of rows that the head is to learn from.
 
-        As many of the forest as in `fit_default`, and by routes as narrow; of the centroids, those of prediction.
+        As many of the forest as in `fit_default`, and by routes as narrow; by centroids and votes, those of prediction.
 
         Parameters
         ----------
@@ -443,14 +442,14 @@ def recipe_arrays(
 def label_arrays(
     head: sp.csr_array, centre: sp.csr_array, norms: npt.NDArray[np.float64], settings: RecipeSettings
 ) -> Arrays:
-    """Return the arrays of head and centroids; see `recipe_arrays`."""
+    """Return the arrays of head, centroids and votes; see `recipe_arrays`."""
     if head.shape[0] > centre.shape[0]:  # clusters have no centroids
         ends = np.full(head.shape[0] - centre.shape[0], centre.indptr[-1], centre.indptr.dtype)
         centre = csr_of(np.concatenate([centre.indptr, ends]), centre.indices, centre.data, head.shape)
     votes = settings.longest_vote_list if settings.vote_candidates else 0
     longest = (centre.shape[1], settings.longest_list, votes)
     tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest)
-    return {f"label_{name}": tables[name] for name in _LABEL_TABLES}
+    return {f"label_{name}": tables[name] for name in (*_LABEL_TABLES, *_VOTE_TABLES)}
 
 
 def recipe_meta(

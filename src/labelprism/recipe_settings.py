@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
+
 
 @dataclass(frozen=True)
 class RecipeSettings:
@@ -17,13 +19,13 @@ class RecipeSettings:
         Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
-    vote_candidates : int
-        How many candidates the row's features bring in: each divides its value among the labels that it occurs with, in
-        proportion to how much of it they have; the labels of most votes are taken.
     training_candidates : int
-        The same of the forest for the examples that the head learns from.
+        Those of the forest for the examples that the head learns from.
     candidates_per_label : float
-        So many more of both for every label that rows have on average beyond the first, at most 50 more.
+        So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
+    vote_candidates : int
+        How many candidates the row's 16 strongest features bring in: each divides its value among the labels that it
+        occurs with, in proportion to how much of it they have; the labels of most votes are taken. 0: without votes.
     centroid_features : int
         How many features a centroid keeps.
     longest_list : int
@@ -67,6 +69,14 @@ class RecipeSettings:
     use_head: bool = True
     use_learned_blend: bool = True
     unit_rows: bool = True
+
+    def _check(self) -> None:
+        """Raise a ValueError where a number of candidates is out of range, before a forest has been grown for it."""
+        least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
+        for name, lowest in {**least, "longest_list": 1, "longest_vote_list": 1}.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not lowest <= value <= _MOST_CANDIDATES:
+                raise ValueError(f"{name} must be a whole number from {lowest} to {_MOST_CANDIDATES}, got {value!r}")
 
 
 PRESETS: dict[str, RecipeSettings] = {
