@@ -38,7 +38,7 @@ from labelprism.distributed.label_shards import range_count
 from labelprism.distributed.spread_growth import SpreadLimits
 
 _ROWS, _LABELS, _FEATURES = 10**9, 10**6, 10**6  # of the data on paper
-_ENTRIES, _PER_ROW = 50, 80  # features of a row, and its labels and candidates
+_ENTRIES, _PER_ROW = 50, 60  # features of a row, and its labels and candidates
 _CORES, _BYTES_PER_SECOND = 32, 10e9 / 8  # of a machine
 _MEMORY, _CHUNK_BYTES = 2e11, 2e8
 _SYNTHETIC = Shape(100_000, 5_000, 1_000, 2.0, 60)  # X is large against a block of its features

@@ -50,7 +50,7 @@ STEPS: dict[str, RecipeSettings] = {
 
 
 TREES: dict[str, RecipeSettings] = {
-    "default: 3 trees, 50 candidates": DEFAULT,
+    "default: 3 trees, 40 candidates": DEFAULT,
     "6, grown with hard routing": with_forest(n_trees=6, routing="hard"),
     "6": with_forest(n_trees=6),
     "9": with_forest(n_trees=9),
@@ -66,8 +66,8 @@ SETTINGS: dict[str, RecipeSettings] = {
     "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
     "50, 0.5, two trees": replace(with_forest(stop_labels=50, n_trees=2), head={"tolerance": 0.5}),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
-    "20 by votes": replace(DEFAULT, vote_candidates=20),
-    "40 by votes": replace(DEFAULT, vote_candidates=40),
+    "no votes": replace(DEFAULT, vote_candidates=0),
+    "50 candidates, 30 by votes": replace(DEFAULT, forest_candidates=50, training_candidates=50, vote_candidates=30),
     "lists of 16 for votes": replace(DEFAULT, longest_vote_list=16),
     "60 centroids from lists of 1,024": replace(DEFAULT, centroid_candidates=60, longest_list=1024),
     "accurate: five clusterings, 100 candidates": PRESETS["accurate"],

@@ -52,11 +52,11 @@ class RecipeSettings:
 
     forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
     head: Mapping[str, Any] = field(default_factory=dict)
-    forest_candidates: int = 50
-    training_candidates: int = 50
+    forest_candidates: int = 40
+    training_candidates: int = 40
     candidates_per_label: float = 5.0
     centroid_candidates: int = 10
-    vote_candidates: int = 30
+    vote_candidates: int = 20
     centroid_features: int = 200
     longest_list: int = 64
     longest_vote_list: int = 32
