@@ -77,8 +77,8 @@ def test_trees_grow_in_both_ways(fitted: DaskPrismClassifier) -> None:
 def test_as_good_as_the_local_classifier(local: PrismClassifier, fitted: DaskPrismClassifier, held_out: Any) -> None:
     (precisions, recall), (wanted, wanted_recall) = (worth(model, *held_out) for model in (fitted.to_local(), local))
     assert wanted[0] > 60
-    np.testing.assert_allclose(precisions, wanted, atol=0.2)
-    assert abs(recall - wanted_recall) < 0.5
+    assert (np.subtract(precisions, wanted) > -0.2).all(), (precisions, wanted)
+    assert recall > wanted_recall - 0.5
 
 
 def test_trees_that_are_not_spread_give_the_bits_of_a_local_forest(
