@@ -250,7 +250,7 @@ def test_numbers_of_candidates_are_checked_before_anything_grows(data: Any, name
         fit_default(*data[:2], preset=replace(PRESETS["default"], **{name: value}))
 
 
-def test_votes_that_are_missing_are_missed(data: Any, model: DefaultRecipe) -> None:
+def test_votes_that_are_missing_are_missed(model: DefaultRecipe) -> None:
     without = {name: array for name, array in model.arrays.items() if not name.startswith("label_vote_")}
     with pytest.raises(ValueError, match="lists of votes"):
         DefaultRecipe(without, model.meta)
