@@ -17,11 +17,15 @@ namespace {
 // Where the bias starts, and what it is drawn to: nearly all labels are wrong for an example. So negatives that share
 // nothing with the positives are right from the start and never moved, which halves the time.
 constexpr float kPriorBias = -1;
+// The bias is the weight of a feature that all examples have, whose value is the root of this. It ties every example to
+// every other: the larger, the more passes are needed; the smaller, the more other weights have to do what it is for.
+constexpr float kBiasSquare = 0.3f;
 constexpr float kShrinkGradient = 0.2f;
 constexpr float kInactive = std::numeric_limits<float>::max();
 constexpr std::int64_t kRowsPerTask = 256;
 constexpr std::int64_t kAhead = 8;
-constexpr float kMostPasses = 1e9f;  // an int holds it
+constexpr std::size_t kExampleAhead = 4, kEntriesAhead = 2;  // in the order of a pass
+constexpr float kMostPasses = 1e9f;                          // an int holds it
 constexpr std::int64_t kExamplesPerTask = 1 << 15;
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
@@ -42,12 +46,14 @@ struct Entry {
   std::uint32_t feature;
   float value;
 };
+constexpr std::uint32_t kEntries = 4;  // are taken together: zeros fill up the last ones of an example
+constexpr std::int64_t kLine = 64 / sizeof(Entry);
 
 struct Example {
   std::uint32_t begin, end;  // its entries
   float target;              // +1 or -1
   float diagonal;            // 1 / (2 C_i), which the squared hinge adds to the diagonal of the dual
-  float curvature;           // |x|^2 + 1 + diagonal
+  float curvature;           // |x|^2 + kBiasSquare + diagonal
   float alpha;
 };
 
@@ -113,7 +119,9 @@ struct LabelProblem {
 
   void make_room(const CsrView& X, const LabelExamples& all, std::int64_t begin, std::int64_t end) {
     std::int64_t size = 0;
-    for (std::int64_t t = begin; t < end; ++t) size += X.indptr[all.rows[t] + 1] - X.indptr[all.rows[t]];
+    for (std::int64_t t = begin; t < end; ++t) {
+      size += (X.indptr[all.rows[t] + 1] - X.indptr[all.rows[t]] + kEntries - 1) / kEntries * kEntries;
+    }
     if (size > std::numeric_limits<std::uint32_t>::max()) {
       throw std::length_error(
           "the examples of a label have over 4,294,967,295 stored values; ask for fewer candidates");
@@ -136,34 +144,35 @@ struct LabelProblem {
       *entry++ = {static_cast<std::uint32_t>(local), X.data[t]};
       square += X.data[t] * X.data[t];
     }
+    while ((entry - entries.data()) % kEntries != 0) *entry++ = {0, 0.0f};
     example.end = n_entries = static_cast<std::uint32_t>(entry - entries.data());
     example.target = positive ? 1.0f : -1.0f;
     example.diagonal = 0.5f / ((positive ? cost_of_positive : cost_of_negative) * (row_weight ? row_weight[row] : 1));
-    example.curvature = square + 1 + example.diagonal;
+    example.curvature = square + kBiasSquare + example.diagonal;
     examples.push_back(example);
     rows.push_back(row);
   }
 
   float margin(const Example& example) const {
-    // Two sums side by side: additions wait for each other, multiplications do not.
-    const Entry* entry = entries.data() + example.begin;
-    const Entry* end = entries.data() + example.end;
-    float even = bias, odd = 0;
-    for (; entry + 1 < end; entry += 2) {
-      even += weights[entry[0].feature] * entry[0].value;
-      odd += weights[entry[1].feature] * entry[1].value;
+    // Sums side by side: additions wait for each other, multiplications do not.
+    const float* w = weights.data();
+    float sums[kEntries] = {bias};
+    const Entry* const end = entries.data() + example.end;
+    for (const Entry* entry = entries.data() + example.begin; entry < end; entry += kEntries) {
+      for (std::uint32_t i = 0; i < kEntries; ++i) sums[i] += w[entry[i].feature] * entry[i].value;
     }
-    if (entry < end) even += weights[entry->feature] * entry->value;
-    return even + odd;
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
   void move(Example& example, float alpha) {
     const float step = (alpha - example.alpha) * example.target;
     example.alpha = alpha;
-    for (std::uint32_t t = example.begin; t < example.end; ++t) {
-      weights[entries[t].feature] += step * entries[t].value;
+    float* w = weights.data();
+    const Entry* const end = entries.data() + example.end;
+    for (const Entry* entry = entries.data() + example.begin; entry < end; entry += kEntries) {
+      for (std::uint32_t i = 0; i < kEntries; ++i) w[entry[i].feature] += step * entry[i].value;
     }
-    bias += step;
+    bias += kBiasSquare * step;
   }
 
   // One step for an example; returns its projected gradient, or `kInactive` if it rests at 0, far from mattering.
@@ -174,19 +183,36 @@ struct LabelProblem {
     return gradient;
   }
 
+  // Examples and their entries lie anywhere in the cache: those that come soon are asked for early.
+  void ask_for(std::size_t s) const {
+    if (s + kExampleAhead < order.size()) __builtin_prefetch(&examples[order[s + kExampleAhead]]);
+    if (s + kEntriesAhead >= order.size()) return;
+    const Entry* entry = entries.data() + examples[order[s + kEntriesAhead]].begin;
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + kLine);
+  }
+
+  void shuffle(std::size_t first, Random& random) {
+    for (std::size_t s = first; s + 1 < order.size(); ++s) {
+      std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
+    }
+  }
+
   // Dual coordinate descent over the examples in `order`, from the present solution, for at most `passes` passes, whose
   // number is returned. Examples that rest at 0 leave the order; the caller may look at them again.
   int descend(float tolerance, int passes, Random& random) {
     for (int pass = 0; pass < passes; ++pass) {
+      // A new order for every pass: in the same one again, those that come last would have the last word each time.
+      if (pass > 0) shuffle(0, random);
       float highest = 0, lowest = 0;
       std::size_t kept = 0;
       for (std::size_t s = 0; s < order.size(); ++s) {
-        if (pass > 0) std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
+        ask_for(s);
         const float projected = improve(examples[order[s]]);
         if (projected == kInactive) continue;
         highest = std::max(highest, projected);
         lowest = std::min(lowest, projected);
-        std::swap(order[kept++], order[s]);
+        order[kept++] = order[s];
       }
       order.resize(kept);
       if (highest - lowest <= tolerance) return pass + 1;
@@ -204,15 +230,15 @@ struct LabelProblem {
     for (std::uint32_t i = 0; i < n_seen; ++i) {
       if (examples[i].target < 0) order.push_back(i);
     }
-    for (std::size_t s = n_positives; s + 1 < order.size(); ++s) {
-      std::swap(order[s], order[s + random.below(static_cast<std::uint32_t>(order.size() - s))]);
-    }
+    shuffle(n_positives, random);
     descend(tolerance, max_passes, random);
-    // Examples that left the order too early come back, until a pass over all of them finds nothing to do.
-    for (int used = 0, last = 0; used < max_passes && last != 1; used += last) {
+    // Examples that left the order too early come back, until a pass over all of them finds nothing to do: half as many
+    // passes are enough for what is left.
+    const int more_passes = (max_passes + 1) / 2;
+    for (int used = 0, last = 0; used < more_passes && last != 1; used += last) {
       order.resize(n_seen);
       std::iota(order.begin(), order.end(), 0u);
-      last = descend(tolerance, max_passes - used, random);
+      last = descend(tolerance, more_passes - used, random);
     }
   }
 

@@ -55,7 +55,7 @@ struct OneVsRestStart {
   const float* bias;
 };
 
-// min over w, b of (|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual
+// min over w, b of (|w|^2 + (b + 1)^2 / 0.3) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual
 // coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins
 // were noted, and the solver goes on from where it was. Labels without a positive that is not held out get no weights
 // and a bias of -1. `row_weight` has a factor to C for each row; null stands for ones. With a `start`, |w|^2 is the

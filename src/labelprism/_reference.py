@@ -352,7 +352,7 @@ def hash_text(grams: Iterator[str], bits: int, n_hashes: int, is_signed: bool) -
 
 
 def one_vs_rest_label(X: Any, target: Any, cost: Any, passes: int = 2000) -> tuple[Any, float]:
-    """Return weights and bias that minimise (|w|^2 + (b + 1)^2) / 2 + sum of cost max(0, 1 - y (w.x + b))^2.
+    """Return weights and bias that minimise (|w|^2 + (b + 1)^2 / 0.3) / 2 + sum of cost max(0, 1 - y (w.x + b))^2.
 
     Plain dual coordinate descent without shrinking, in float64: X (n, d) dense, target (n,) of +1 and -1, cost (n,).
     """
@@ -361,9 +361,9 @@ def one_vs_rest_label(X: Any, target: Any, cost: Any, passes: int = 2000) -> tup
     for _ in range(passes):
         for i in range(len(target)):
             gradient = target[i] * (X[i] @ weight + bias) - 1 + alpha[i] / (2 * cost[i])
-            new = max(alpha[i] - gradient / (X[i] @ X[i] + 1 + 1 / (2 * cost[i])), 0.0)
+            new = max(alpha[i] - gradient / (X[i] @ X[i] + 0.3 + 1 / (2 * cost[i])), 0.0)
             weight += (new - alpha[i]) * target[i] * X[i]
-            bias += (new - alpha[i]) * target[i]
+            bias += 0.3 * (new - alpha[i]) * target[i]
             alpha[i] = new
     return weight, float(bias)
 

@@ -25,10 +25,10 @@ _CANDIDATES_PER_SHARD = 1 << 23  # some seconds of work
 class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
     """One support vector machine a label, against the candidates that look like it.
 
-    Minimises ``(|w|^2 + (b + 1)^2) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2`` label by label, by dual coordinate
-    descent; the sum runs over the examples that have the label or have it among their candidates. The bias is drawn to
-    -1, because nearly all labels are wrong for an example: negatives that share nothing with the positives are right
-    from the start, and the solver never moves them.
+    Minimises ``(|w|^2 + (b + 1)^2 / 0.3) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2`` label by label, by dual
+    coordinate descent; the sum runs over the examples that have the label or have it among their candidates. The bias
+    is drawn to -1, because nearly all labels are wrong for an example: negatives that share nothing with the positives
+    are right from the start, and the solver never moves them.
 
     A label of few examples is a small and nearly separable problem. With r = `rare_examples` / positives, its errors
     cost 1 + r times as much, those of positives again 1 + `positive_weight` r times, and there are 1 + r times the
@@ -45,7 +45,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
     tolerance : float, default=0.3
         The solver stops when the projected gradients of all examples differ by less.
     passes : int, default=5
-        Or after so many passes over the examples, and as many again to make sure; more for rare labels.
+        Or after so many passes over the examples, and half as many again to make sure; more for rare labels.
     drop : float, default=0.1
         Weights of smaller size are dropped.
     n_jobs : int, optional
