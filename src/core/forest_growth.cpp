@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,21 @@ struct Outcome {
   Members sides[2];  // left, right
 };
 
+// What a router is learned from: copies of a node's rows, in an order of their own.
+template <class Matrix>
+struct RouterRows {
+  Matrix X;
+  CsrView Y;
+  const float* weight;
+  const std::vector<std::int32_t>& columns;  // of X in the whole data
+
+  RouterRows first(std::int64_t count) const {
+    RouterRows rows = *this;
+    rows.X.n_rows = rows.Y.n_rows = std::min(count, X.n_rows);
+    return rows;
+  }
+};
+
 // What a task needs of memory; all is as it was at the end of each use.
 struct GrowthRoom {
   std::vector<std::int32_t> feature_place, label_place;  // -1
@@ -104,6 +120,8 @@ class Level {
   }
 
  private:
+  using Rows = RouterRows<Matrix>;
+
   static std::size_t batch_end(const GrowingNodes& level, std::size_t begin) {
     std::size_t end = std::min(begin + kBatchNodes, level.count());
     while (end < level.count() && level.indptr[end] - level.indptr[begin] < kBatchRows) ++end;
@@ -189,35 +207,15 @@ class Level {
     outcome.mass = static_cast<float>(total);
   }
 
-  // The best direction may be that of a few examples unlike all others, so that a tree would peel them off step by step
-  // and never take the rest apart. So large nodes try further directions when the smaller side is too small, and take
-  // the most balanced split.
   void try_to_split(const Node& node, GrowthRoom& room, Outcome& outcome) const {
-    const bool is_large = node.members.count >= kManyRows;
     const LargeVector<std::uint32_t> positions = sample_of(node);
     Members sampled;
     for (const std::uint32_t i : positions) sampled.push(node.members.rows[i], node.members.weight[i]);
     const NodeRows sample = sampled.all();
     const Local local(X_, sample, room.feature_place, settings_.min_feature_rows);
     const LocalCsr labels(Y_, sample, room.label_place);
-    const int directions = is_large ? kDirections : 1;
-    double largest_share = 0;
-    for (int rank = 0; rank < directions && largest_share < kBalanced; ++rank) {
-      Outcome tried;
-      const double share = split(node.key, rank, local, labels.view(), sample, tried);
-      if (share <= largest_share) continue;
-      largest_share = share;
-      outcome = std::move(tried);
-    }
-    if (is_large && largest_share < settings_.smallest_share) {
-      // Sides that are hard to tell apart: the classifier sends nearly all to the larger one. The median does not.
-      Outcome tried;
-      const double share = split(node.key, 0, local, labels.view(), sample, tried, true);
-      if (share > largest_share) {
-        largest_share = share;
-        outcome = std::move(tried);
-      }
-    }
+    const double largest_share = find_split(node.key, {local.view(), labels.view(), sample.weight, local.columns()},
+                                            node.members.count >= kManyRows, outcome);
     outcome.is_split = largest_share > 0 && largest_share >= settings_.smallest_share;
     outcome.is_routed = sample.count == node.members.count;
     if (outcome.is_split && outcome.is_routed) {
@@ -252,53 +250,75 @@ class Level {
   // The number that an example has in the whole data.
   std::uint64_t id_of(std::int32_t row) const { return static_cast<std::uint64_t>(row_id_ ? row_id_[row] : row); }
 
-  // Finds a router, and returns the share of the mass that would go to the smaller side. The bias is the router's own,
-  // or the median of the margins.
-  double split(std::uint64_t key, int rank, const Local& local, const CsrView& Y, const NodeRows& sample,
-               Outcome& outcome, bool at_median = false) const {
-    const Matrix X = local.view();
-    std::vector<float> router = find_router(key, rank, X, local.columns(), Y, sample, outcome);
+  // Finds the router of a node, and returns the share of the mass that would go to the smaller side.
+  //
+  // The best direction may be that of a few examples unlike all others, so that a tree would peel them off step by step
+  // and never take the rest apart. So large nodes try further directions when the smaller side is too small, and take
+  // the most balanced split.
+  double find_split(std::uint64_t key, const Rows& rows, bool is_large, Outcome& outcome) const {
+    const Rows some = rows.first(settings_.spectral_rows);
+    std::optional<LabelSketch> sketch;  // one for all directions
+    if (settings_.sketch_steps > 0) sketch = label_sketch(some.X, some.Y, some.weight, settings_.sketch_steps, key);
+    const auto direction = [&](int rank) {
+      if (sketch) return sketch->direction(rank);
+      const std::uint64_t start = key + static_cast<std::uint64_t>(rank);
+      return spectral_direction(some.X, some.columns, some.Y, some.weight, settings_.spectral, start);
+    };
+    double largest_share = 0;
+    for (int rank = 0; rank < (is_large ? kDirections : 1) && largest_share < kBalanced; ++rank) {
+      take_if_better(direction(rank), rows, false, outcome, largest_share);
+    }
+    // Sides that are hard to tell apart: the classifier sends nearly all to the larger one. The median does not.
+    if (is_large && largest_share < settings_.smallest_share) {
+      take_if_better(direction(0), rows, true, outcome, largest_share);
+    }
+    return largest_share;
+  }
+
+  void take_if_better(Direction direction, const Rows& rows, bool at_median, Outcome& outcome, double& share) const {
+    Outcome tried;
+    const double new_share = split(std::move(direction), rows, at_median, tried);
+    if (new_share <= share) return;
+    share = new_share;
+    outcome = std::move(tried);
+  }
+
+  // Finds a router from a direction, and returns the share of the mass that would go to the smaller side. The bias is
+  // the router's own, or the median of the margins.
+  double split(Direction direction, const Rows& rows, bool at_median, Outcome& outcome) const {
+    std::vector<float> router = router_along(std::move(direction), rows, outcome);
     if (router.empty()) return 0;
     outcome.bias = router.back();
     router.pop_back();
-    outcome.router = without_small(local.columns(), router);
-    outcome.right.resize(static_cast<std::size_t>(sample.count));
+    outcome.router = without_small(rows.columns, router);
+    outcome.right.resize(static_cast<std::size_t>(rows.X.n_rows));
     for (std::size_t i = 0; i < outcome.right.size(); ++i) {
-      outcome.right[i] = row_dot(X, static_cast<std::int64_t>(i), router.data());
+      outcome.right[i] = row_dot(rows.X, static_cast<std::int64_t>(i), router.data());
     }
-    if (at_median) outcome.bias = median_split(outcome.right.data(), sample.weight, sample.count);
+    if (at_median) outcome.bias = median_split(outcome.right.data(), rows.weight, rows.X.n_rows);
     double mass = 0, to_right = 0;
     for (std::size_t i = 0; i < outcome.right.size(); ++i) {
       outcome.right[i] = probability(outcome.right[i], outcome);
-      mass += sample.weight[i];
-      to_right += sample.weight[i] * outcome.right[i];
+      mass += rows.weight[i];
+      to_right += rows.weight[i] * outcome.right[i];
     }
     return std::min(to_right, mass - to_right) / mass;
   }
 
   // The weights of the node's columns and, as the last element, the bias; nothing where there is nothing to split by.
-  std::vector<float> find_router(std::uint64_t start, int rank, const Matrix& X,
-                                 const std::vector<std::int32_t>& columns, const CsrView& Y, const NodeRows& sample,
-                                 Outcome& outcome) const {
-    Matrix some_X = X;
-    CsrView some_Y = Y;
-    some_X.n_rows = some_Y.n_rows = std::min(X.n_rows, settings_.spectral_rows);
-    Direction direction =
-        settings_.sketch_steps > 0
-            ? sketched_direction(some_X, some_Y, sample.weight, settings_.sketch_steps, start, rank)
-            : spectral_direction(some_X, columns, some_Y, sample.weight, settings_.spectral, start + rank);
+  std::vector<float> router_along(Direction direction, const Rows& rows, Outcome& outcome) const {
     if (!(direction.eigenvalue > 0)) return {};
-    LargeVector<float> margins(static_cast<std::size_t>(X.n_rows));
-    for (std::int64_t i = 0; i < X.n_rows; ++i) {
-      margins[static_cast<std::size_t>(i)] = row_dot(X, i, direction.weights.data());
+    LargeVector<float> margins(static_cast<std::size_t>(rows.X.n_rows));
+    for (std::int64_t i = 0; i < rows.X.n_rows; ++i) {
+      margins[static_cast<std::size_t>(i)] = row_dot(rows.X, i, direction.weights.data());
     }
     if (settings_.refinement.rounds > 0) {
       outcome.noise = settings_.noise;
       outcome.growth_noise = settings_.growth_noise;
-      return refined_router(X, Y, sample.weight, settings_.refinement, std::move(margins));
+      return refined_router(rows.X, rows.Y, rows.weight, settings_.refinement, std::move(margins));
     }
-    const float median = median_split(margins.data(), sample.weight, X.n_rows);
-    const double mass = std::accumulate(sample.weight, sample.weight + some_X.n_rows, 0.0);
+    const float median = median_split(margins.data(), rows.weight, rows.X.n_rows);
+    const double mass = std::accumulate(rows.weight, rows.weight + rows.first(settings_.spectral_rows).X.n_rows, 0.0);
     outcome.noise = outcome.growth_noise = static_cast<float>(direction.eigenvalue / mass);
     direction.weights.push_back(median);
     return std::move(direction.weights);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
-#include "block_algebra.hpp"
 #include "block_products.hpp"
 #include "scramble.hpp"
 
@@ -89,8 +89,7 @@ std::pair<double, std::array<double, kBlock>> best_combination(const SquareMatri
 }  // namespace
 
 template <class Matrix>
-Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed,
-                             int rank) {
+LabelSketch label_sketch(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed) {
   const std::vector<float> inverse = inverse_masses(Y, weight);
   Block codes = random_codes(Y.n_columns, seed), sums(codes.size());
   Block rows(static_cast<std::size_t>(X.n_rows) * kBlock), features(static_cast<std::size_t>(X.n_columns) * kBlock);
@@ -104,9 +103,13 @@ Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* wei
     transposed_times_block(Y, weight, rows.data(), 1, sums.data());
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = sums[i] * inverse[i / kBlock];
   }
-  const auto [eigenvalue, best] =
-      best_combination(inner_products(sums, codes, 1), inner_products(features, features, 1), rank);
-  Direction direction{eigenvalue, std::vector<float>(static_cast<std::size_t>(X.n_columns))};
+  SquareMatrix objective = inner_products(sums, codes, 1), lengths = inner_products(features, features, 1);
+  return {std::move(features), std::move(objective), std::move(lengths)};
+}
+
+Direction LabelSketch::direction(int rank) const {
+  const auto [eigenvalue, best] = best_combination(objective, lengths, rank);
+  Direction direction{eigenvalue, std::vector<float>(features.size() / kBlock)};
   for (std::size_t f = 0; f < direction.weights.size(); ++f) {
     double sum = 0;
     for (int j = 0; j < kBlock; ++j) sum += best[j] * features[f * kBlock + j];
@@ -115,7 +118,7 @@ Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* wei
   return direction;
 }
 
-template Direction sketched_direction(const CsrView&, const CsrView&, const float*, int, std::uint64_t, int);
-template Direction sketched_direction(const DenseView&, const CsrView&, const float*, int, std::uint64_t, int);
+template LabelSketch label_sketch(const CsrView&, const CsrView&, const float*, int, std::uint64_t);
+template LabelSketch label_sketch(const DenseView&, const CsrView&, const float*, int, std::uint64_t);
 
 }  // namespace labelprism

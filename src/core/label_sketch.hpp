@@ -6,14 +6,23 @@
 // node but the two products with X: see `spectral_node.hpp` for the exact solver.
 #pragma once
 
+#include "block_algebra.hpp"
 #include "spectral_node.hpp"
 
 namespace labelprism {
 
-// `steps` is how often labels are carried to the features and back; with a `rank` above 0, below 8, so many better
-// directions are passed over. X and Y hold the rows of the node; one thread.
+// The span of Z, and what Rayleigh-Ritz needs to pick from it.
+struct LabelSketch {
+  Block features;          // Z
+  SquareMatrix objective;  // of combinations of its columns: how well they tell labels apart,
+  SquareMatrix lengths;    // and their inner products
+
+  // The best direction or, with a `rank` above 0, below 8, the best one that is orthogonal to so many better ones.
+  Direction direction(int rank) const;
+};
+
+// `steps` is how often labels are carried to the features and back. X and Y hold the rows of the node; one thread.
 template <class Matrix>
-Direction sketched_direction(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed,
-                             int rank);
+LabelSketch label_sketch(const Matrix& X, const CsrView& Y, const float* weight, int steps, std::uint64_t seed);
 
 }  // namespace labelprism
