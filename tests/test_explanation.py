@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 from labelprism import PrismClassifier
 from labelprism.filters import AllLabels, SpectralForest, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead, WrappedHead
+from labelprism.heads.blend import NOT_REACHED
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -55,7 +56,9 @@ def test_parts_add_up(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
             assert label.score == pytest.approx(score, rel=1e-5, abs=1e-5)
             assert set(label.parts) == {"head", "forest", "centroid", "frequency"}
             assert sum(label.parts.values()) == pytest.approx(score, rel=1e-4, abs=1e-4)
-            assert label.log_probability * blend.forest == pytest.approx(label.parts["forest"], abs=1e-5)
+            is_reached = label.log_probability > np.float32(NOT_REACHED)
+            of_forest = label.log_probability * blend.forest + (0 if is_reached else blend.unreached)
+            assert of_forest == pytest.approx(label.parts["forest"], abs=1e-5)
             assert found[label.label] == pytest.approx(label.log_probability, abs=1e-4)
             assert label.features is not None
             total = label.bias + sum(share.value for share in label.features)  # type: ignore[operator]

@@ -148,7 +148,7 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         near = [label for label in labels[i] if label >= 0 and label not in found]
         assert len(near) <= model.settings.centroid_candidates + model.settings.vote_candidates
         expected = _reference.blended_row(
-            x, found, near, centre, head, model.bias_, prior, (blend.head, blend.forest, blend.centroid)
+            x, found, near, centre, head, model.bias_, prior, (blend.head, blend.forest, blend.centroid, blend.unreached)
         )
         expected = {label: score + blend.clusters * of_clusters[i, label] for label, score in expected.items()}
         got = {int(label): float(score) for label, score in zip(labels[i], scores[i], strict=True) if label >= 0}

@@ -105,8 +105,8 @@ void bind_predictor(nb::module_& m) {
              Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Vector<std::int64_t> vote_begin,
              Vector<std::int32_t> vote_label, Vector<std::uint16_t> vote_share, Matrix<std::int32_t> clusters,
              Vector<float> bias, Vector<float> prior, float head_weight, float forest_weight, float centroid_weight,
-             float clusters_weight, std::int64_t forest_candidates, std::int64_t centroid_candidates,
-             std::int64_t vote_candidates, bool unit_rows) {
+             float unreached_weight, float clusters_weight, std::int64_t forest_candidates,
+             std::int64_t centroid_candidates, std::int64_t vote_candidates, bool unit_rows) {
             const ClusterView of_labels = checked_clusters(clusters, bias, forest.n_labels());
             require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "prior must have an entry for every label");
@@ -122,7 +122,7 @@ void bind_predictor(nb::module_& m) {
                 "there are too many centroid_candidates, vote_candidates and clusters: together there may be 35535");
             require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
                         std::isfinite(forest_weight) && std::isfinite(centroid_weight) &&
-                        std::isfinite(clusters_weight),
+                        std::isfinite(unreached_weight) && std::isfinite(clusters_weight),
                     "bias, prior and blend must be finite");
             LabelTables tables;
             tables.n_labels = forest.n_labels() + of_labels.n_clusters;
@@ -139,7 +139,7 @@ void bind_predictor(nb::module_& m) {
             require(tables.n_features() == forest.n_features(), "there must be a list for every feature");
             check_tables(tables);
             new (self) Predictor(forest, std::move(tables), of_labels, bias.data(), prior.data(),
-                                 {head_weight, forest_weight, centroid_weight, clusters_weight},
+                                 {head_weight, forest_weight, centroid_weight, unreached_weight, clusters_weight},
                                  {forest_candidates, centroid_candidates, vote_candidates, unit_rows});
           },
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
@@ -148,8 +148,8 @@ void bind_predictor(nb::module_& m) {
           "forest"_a, array("lists"), array("list_labels"), array("pairs"), array("words"), array("near_begin"),
           array("near_label"), array("near_cosine"), array("vote_begin"), array("vote_label"), array("vote_share"),
           array("clusters"), array("bias"), array("prior"), nb::kw_only(), "head_weight"_a, "forest_weight"_a,
-          "centroid_weight"_a, "clusters_weight"_a, "forest_candidates"_a, "centroid_candidates"_a, "vote_candidates"_a,
-          "unit_rows"_a,
+          "centroid_weight"_a, "unreached_weight"_a, "clusters_weight"_a, "forest_candidates"_a,
+          "centroid_candidates"_a, "vote_candidates"_a, "unit_rows"_a,
           "Arrays of `tables_of` and `clusters` are used, not copied. Tables and `bias` have the labels, then the "
           "clusters; `clusters` has the cluster of every label for each clustering, none or several.")
       .def(

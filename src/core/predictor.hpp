@@ -27,9 +27,9 @@ inline constexpr std::int64_t kMostCandidates = 30000;
 inline constexpr std::int64_t kMostClusters = 35000;
 
 // score = head * log p_H + forest * log p_F + centroid * cosine + clusters * (mean of log p of the label's clusters)
-//         + prior[label]
+//         + prior[label] + (unreached, where the forest does not know of the label)
 struct BlendWeights {
-  float head, forest, centroid, clusters;
+  float head, forest, centroid, unreached, clusters;
 };
 
 struct PredictorSettings {
@@ -121,7 +121,8 @@ class Predictor {
   // The blend of what the experts say of candidate i.
   float blended(const RowCandidates& found, std::size_t i) const {
     const float score = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
-                        blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])];
+                        blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])] +
+                        (found.forest[i] <= kNotReached ? blend_.unreached : 0.0f);
     return found.clusters.empty() ? score : score + blend_.clusters * found.clusters[i];
   }
 

@@ -10,7 +10,10 @@ namespace labelprism {
 namespace {
 
 constexpr float kConverged = 0.1f;  // the largest gradient that is left alone
-constexpr float kNoCost = 1e-9f;    // examples that cost no more are not looked at
+// The offset is the weight of a feature that all examples have, whose value is the root of this: in two passes it would
+// swing from side to side if it were as large as a row.
+constexpr float kBiasSquare = 0.1f;
+constexpr float kNoCost = 1e-9f;  // examples that cost no more are not looked at
 constexpr double kTiny = 1e-9;
 
 }  // namespace
@@ -36,12 +39,12 @@ void HingeClassifier<Matrix>::aim(std::int64_t row, float target, float cost) {
   if (example.alpha > 0 && !(counts && target == example.target)) {
     const float step = -example.alpha * example.target;
     add_row(X_, row, step, weights_.data());
-    offset_ += step;
+    offset_ += kBiasSquare * step;
     example.alpha = 0;
   }
   example.target = target;
   example.diagonal = counts ? 0.5f / cost : 0.0f;
-  example.inverse = counts ? 1 / (example.square + 1 + example.diagonal) : 0.0f;
+  example.inverse = counts ? 1 / (example.square + kBiasSquare + example.diagonal) : 0.0f;
 }
 
 // Returns the largest gradient that was met.
@@ -61,7 +64,7 @@ float HingeClassifier<Matrix>::pass() {
     const float step = (next - example.alpha) * example.target;
     example.alpha = next;
     add_row(X_, row, step, weights);
-    offset_ += step;
+    offset_ += kBiasSquare * step;
   }
   return largest;
 }

@@ -573,6 +573,7 @@ class Predictor:
         head_weight: float,
         forest_weight: float,
         centroid_weight: float,
+        unreached_weight: float,
         clusters_weight: float,
         forest_candidates: int,
         centroid_candidates: int,

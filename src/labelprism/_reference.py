@@ -105,9 +105,12 @@ def router_margins(X: Any, routers: sp.csr_array, rows: Int32, offsets: Any, nod
 
 
 def hinge_classifier(X: Any, target: Any, cost: Any, passes: int, state: tuple[Any, Any, Any]) -> None:
-    """Dual coordinate descent for the squared hinge loss; `state` is (w and b, alpha, the targets before), in place."""
+    """Dual coordinate descent for the squared hinge loss; `state` is (w, alpha, the targets before), in place.
+
+    The last weight is that of a feature of value sqrt(0.1) that all rows have.
+    """
     w, alpha, before = state
-    X = np.hstack([X, np.ones((X.shape[0], 1))])
+    X = np.hstack([X, np.full((X.shape[0], 1), np.sqrt(0.1))])
     gone = (alpha > 0) & ((target != before) | (cost <= 1e-9))
     w -= X[gone].T @ (alpha * before)[gone]
     alpha[gone] = 0
@@ -139,8 +142,9 @@ def refined_router(X: Any, Y: Any, weight: Any, margins: Any, rounds: int, passe
         clear = np.abs(vote) / np.maximum(Y @ strength, 1e-30)
         target = np.where(vote >= 0, 1.0, -1.0)
         hinge_classifier(X, target, cost * weight * clear, passes, (w, alpha, before))
-        margins = X @ w[:-1] + w[-1]
-    return np.append(w[:-1], -w[-1])
+        offset = np.sqrt(0.1) * w[-1]
+        margins = X @ w[:-1] + offset
+    return np.append(w[:-1], -offset)
 
 
 def forest_row(forest: Any, x: Any, smallest: float) -> Any:
@@ -387,12 +391,13 @@ def blended_row(
     """Return the blended score of every candidate of one row; x (d,), centroids and head (c, d) dense.
 
     `log_forest` holds the candidates of the forest, `near` those of the centroids, `blend` the weights of head, forest
-    and centroids.
+    and centroids, and what is added for labels that the forest did not reach.
     """
     scores = {}
     for label in {*log_forest, *near}:
         log_head = max(-(max(0.0, 1 - float(head[label] @ x + bias[label])) ** 2), -13.69)
         reached = log_forest.get(label, float(np.log(1e-4)))
         cosine = float(centroids[label] @ x)
-        scores[label] = blend[0] * log_head + blend[1] * reached + blend[2] * cosine + float(prior[label])
+        unreached = 0.0 if label in log_forest else blend[3]
+        scores[label] = blend[0] * log_head + blend[1] * reached + blend[2] * cosine + unreached + float(prior[label])
     return scores

@@ -14,7 +14,7 @@ from labelprism._targets import Classes
 from labelprism._views import seen_feature
 from labelprism.composition import Composition, RecipeModel
 from labelprism.filters.base import Step
-from labelprism.heads.blend import log_head
+from labelprism.heads.blend import NOT_REACHED, log_head
 
 Names = Callable[[Int32], list[str | None]]
 
@@ -137,9 +137,10 @@ def explain_recipe(
     place[order] = np.arange(labels.size)
     explained = []
     for label, score, at in zip(labels.tolist(), scores.tolist(), place.tolist(), strict=True):
+        is_reached = said.forest[at] > np.float32(NOT_REACHED)
         parts = {
             "head": float(blend.head * log_head(said.head[at])),
-            "forest": float(blend.forest * said.forest[at]),
+            "forest": float(blend.forest * said.forest[at] + (0 if is_reached else blend.unreached)),
             "centroid": float(blend.centroid * said.centroid[at]),
             "frequency": float(blend.frequency * np.log1p(recipe.label_counts_[label])),
         }

@@ -297,6 +297,7 @@ class _Training:
             head_weight=0.0,
             forest_weight=1.0,
             centroid_weight=1.0,
+            unreached_weight=0.0,
             clusters_weight=0.0,
             forest_candidates=n_candidates,
             centroid_candidates=self.settings.centroid_candidates,

@@ -91,7 +91,7 @@ class DefaultRecipe:
         sizes = (_size(meta, name) for name in ("n_features", "n_labels", "n_trees"))
         self.n_features_in_, self.n_labels_, self.n_trees_ = sizes
         self.settings = _known_settings(meta["settings"])
-        blend = {"clusters": 0.0, **meta["blend"]}  # models without clusters may not know of their weight
+        blend = {"unreached": 0.0, "clusters": 0.0, **meta["blend"]}  # older models may not know of these
         self.blend_ = BlendWeights(**{name: _number(blend, name) for name in BlendWeights._fields})
         self.calibration_ = Calibration(**{name: _number(meta["calibration"], name) for name in Calibration._fields})
         self._smallest = _number(meta, "smallest")
@@ -125,6 +125,7 @@ class DefaultRecipe:
             head_weight=blend.head,
             forest_weight=blend.forest,
             centroid_weight=blend.centroid,
+            unreached_weight=blend.unreached,
             clusters_weight=blend.clusters,
             forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,

@@ -11,7 +11,15 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from labelprism._arrays import Float32, Int32, Int64, row_range
-from labelprism.heads.blend import DEFAULT_BLEND, BlendWeights, blend_and_likelihood, combined, is_true_label, log_head
+from labelprism.heads.blend import (
+    DEFAULT_BLEND,
+    NOT_REACHED,
+    BlendWeights,
+    blend_and_likelihood,
+    combined,
+    is_true_label,
+    log_head,
+)
 from labelprism.heads.label_clusters import LabelClusters, merged_classes
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_calibration import Calibration, log_softmax_by_row
@@ -109,7 +117,8 @@ def learned_blend(
     """
     is_true, n_true = is_true_label(said.indptr, said.labels, Y), np.diff(Y.indptr)
     of_entry = None if importance is None else importance[said.labels]
-    others = [said.log_forest, said.cosine, np.log1p(counts[said.labels])]
+    unreached = said.log_forest <= np.float32(NOT_REACHED)
+    others = [said.log_forest, said.cosine, np.log1p(counts[said.labels]), unreached]
 
     def tried(own_share: float, *experts: npt.NDArray[Any]) -> _Way:
         features = np.stack(experts, axis=1).astype(np.float64)

@@ -30,6 +30,7 @@ STEP_SIZES = np.array([0.0, 2.0**-6, 2.0**-4, 2.0**-3, *2.0 ** np.arange(-2, 2.5
 """The steps that a line search looks at, all at once."""
 
 _MEMORY = 6  # pairs of steps and gradients that L-BFGS remembers
+_OFFSET_PULL = 10.0  # kBiasSquare of router_refinement.cpp is one over it
 _ROUNDING = 1e-7  # directions that are shorter than the longest by this factor are rounding
 _TINY = 1e-9
 _MEAN_SIZE = 0.7978845608  # the mean size of a normal variable of variance 1
@@ -358,9 +359,9 @@ def after_gradient(state: NodeState, sums: tuple[Float32, Float32 | None]) -> No
     ask = state.ask
     assert ask.weights is not None
     point = np.append(ask.weights, ask.offset).astype(np.float64)
-    present = sums[0].astype(np.float64) + point
+    present = sums[0].astype(np.float64) + _pull(point.size) * point
     if sums[1] is not None:
-        state = state._replace(inverse=1.0 / (1.0 + sums[1].astype(np.float64)))
+        state = state._replace(inverse=1.0 / (_pull(point.size) + sums[1].astype(np.float64)))
     if state.last_gradient is not None:
         change = present - state.last_gradient
         if _dot(change, state.steps[-1]) > 0:
@@ -371,6 +372,11 @@ def after_gradient(state: NodeState, sums: tuple[Float32, Float32 | None]) -> No
     mean, mean_move = (_dot(state.feature_means, way[:-1]) + float(way[-1]) for way in (point, move))
     ask = ask._replace(move=move, mean=mean, mean_move=mean_move)
     return state._replace(ask=ask, last_gradient=present)
+
+
+def _pull(n_weights: int) -> Float64:
+    """Return how strongly each weight, and the offset after them, is drawn to 0."""
+    return np.append(np.ones(n_weights - 1), _OFFSET_PULL)
 
 
 def _dot(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
@@ -402,7 +408,7 @@ def after_search(state: NodeState, sums: Float64) -> NodeState:
     assert ask.move is not None
     point, move = np.append(ask.weights, ask.offset).astype(np.float64), ask.move.astype(np.float64)
     along = point + STEP_SIZES[:, None] * move
-    best = int(np.argmin(sums[0] + 0.5 * np.einsum("ij,ij->i", along, along)))
+    best = int(np.argmin(sums[0] + 0.5 * np.einsum("ij,ij,j->i", along, along, _pull(point.size))))
     step = STEP_SIZES[best] * move
     taken = (point + step).astype(np.float32)
     ask = ask._replace(

@@ -1,8 +1,10 @@
 """The blend: one score from what the experts say of a candidate, learned on rows that none of them has seen.
 
-``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label) + w_G log p_G``
+``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label) + w_U [not reached] + w_G log p_G``
 
-The last term, the mean over the label's clusters, is there where labels were clustered.
+A label that the forest did not reach has a small p_F that stands for "unknown", and w_U says what it is worth to be
+unknown: it may have been found by better means. The last term, the mean over the label's clusters, is there where
+labels were clustered.
 
 The weights make the true labels likely under a softmax over the candidates of each held-out row. The frequency matters
 when training rows and later rows differ in how rare their labels are: without it the other weights would have to speak
@@ -27,18 +29,20 @@ NOT_REACHED = float(np.log(1e-4))
 
 _LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
 _ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
-_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf, 0.0)  # what experts say for a label never counts against it
+_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0)  # what experts say for a label never counts against it
+_UNITS = (1.0, 0.4, 6.0, 0.1, 1.0, 0.5)  # of the weights: what a little more of each is
 _DOUBT = 0.5  # standard errors: the likelihood of all labels is left for a reason only
 _STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)  # on the way between two solutions; few rows cannot tell what is beyond
 
 
 class BlendWeights(NamedTuple):
-    """The weights of head, forest and centroids, of the label's frequency, and of its clusters if it has any."""
+    """The weights of the terms of the score: see above."""
 
     head: float = 1.0
     forest: float = 0.4
     centroid: float = 6.0
     frequency: float = 0.1
+    unreached: float = 0.0
     clusters: float = 0.5
 
 
@@ -62,16 +66,17 @@ def blend_and_likelihood(
 
     Two likelihoods are maximised: that of all true labels of a row under a softmax over its candidates, and that of
     any of them, which cares for the first ranks. They differ where rows have several labels; of the points on the way
-    from the one to the other, the first is taken whose nDCG@5, or PSP@5 with `importance`, the best of them beats by
-    less than half a standard error.
+    from the second to the first, that one is taken first whose nDCG@5 the best of them beats by less than half a
+    standard error. With `importance`, which is for the labels that are seldom first, it is the way from the first to
+    the second, and PSP@5.
 
     Parameters
     ----------
     indptr : int64 array of shape (n + 1,)
         Where the candidates of each row begin.
-    features : float64 array of shape (m, 4) or (m, 5)
-        log p_H, log p_F, the cosine, the log of 1 + the label's examples and, where there are clusters, the mean of
-        their log p, for all candidates of all rows.
+    features : float64 array of shape (m, 4), (m, 5) or (m, 6)
+        log p_H, log p_F, the cosine, the log of 1 + the label's examples, whether the forest did not reach it (1 or
+        0) and, where there are clusters, the mean of their log p, for all candidates of all rows.
     is_true : bool array of shape (m,)
         Whether the row has the label.
     n_true : int array of shape (n,), optional
@@ -104,13 +109,14 @@ def blend_and_likelihood(
     any_label = problem.maximise(problem.of_any_label, all_labels)
     likelihood = problem.of_any_label(any_label).value
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
-    ways = [np.maximum(all_labels + step * (any_label - all_labels), least) for step in _STEPS]
+    begin, end = (any_label, all_labels) if importance is None else (all_labels, any_label)
+    ways = [np.maximum(begin + step * (end - begin), least) for step in _STEPS]
     gains = np.stack([_gains(indptr, combined(features, way), weight, ideal, importance is None) for way in ways])
     return _blend_of(ways[_first_of_the_best(gains)]), likelihood
 
 
 def _blend_of(weights: Float64) -> BlendWeights:
-    """Return the blend of four or five weights; what there is none of has a weight of 0."""
+    """Return the blend of the first weights; what there is none of has a weight of 0."""
     return BlendWeights(*weights.tolist(), *[0.0] * (len(BlendWeights._fields) - weights.size))
 
 
@@ -157,7 +163,7 @@ class _Softmax:
 
     Parameters
     ----------
-    features : float64 array of shape (m, 4) or (m, 5)
+    features : float64 array of shape (m, 4), (m, 5) or (m, 6)
     share : float64 array of shape (m,)
         How much each candidate counts as the true one of its row; 0 for wrong ones.
     starts : int64 array of shape (n,)
@@ -169,8 +175,8 @@ class _Softmax:
         self.lengths = np.diff(np.append(starts, len(share)))
         self.mass = np.add.reduceat(share, starts)
         self.default = np.array(DEFAULT_BLEND[: features.shape[1]])
-        # One row of doubt in units of each default keeps the problem well-posed when an expert says nothing.
-        self.penalty = np.diag(1.0 / np.square(np.maximum(np.abs(self.default), 0.1)))
+        # One row of doubt in units of each weight keeps the problem well-posed when an expert says nothing.
+        self.penalty = np.diag(1.0 / np.square(_UNITS[: features.shape[1]]))
 
     def of_all_labels(self, w: Float64) -> _Likelihood:
         """Return that of all true labels: the sum of share * log p, which is concave."""
