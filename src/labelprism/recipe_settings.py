@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# Routes while trees grow: narrower than the forest's own, for two thirds of the copies and hardly any loss.
+_GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
 _MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
 
 
@@ -50,7 +52,9 @@ class RecipeSettings:
         Whether rows are made unit first.
     """
 
-    forest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1})
+    forest: Mapping[str, Any] = field(
+        default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1, **_GROWTH}
+    )
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 40
     training_candidates: int = 40
@@ -82,14 +86,14 @@ class RecipeSettings:
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
-        forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1},
+        forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1, **_GROWTH},
         forest_candidates=100,
         training_candidates=100,
         vote_candidates=40,
         label_clusterings=5,
     ),
     "fast": RecipeSettings(
-        forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05},
+        forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},
         head={"passes": 3, "rare_examples": 10.0, "tolerance": 0.5},
         candidates_per_label=0.0,
         held_out=700,
