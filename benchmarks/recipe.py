@@ -37,7 +37,9 @@ STEPS: dict[str, RecipeSettings] = {
     "no router refinement": with_forest(refine_rounds=0),
     "hard routing in growth": with_forest(routing="hard"),
     "one leaf a tree": with_forest(smallest=1.0),
-    "one tree": with_forest(n_trees=1),
+    "one tree": replace(with_forest(n_trees=1), trees_in_place_of_clusters=0),
+    "no clusters of labels": replace(DEFAULT, label_clusterings=0),
+    "a third tree in place of clusters": replace(DEFAULT, cluster_from_labels=10**9),
     "no head": replace(DEFAULT, use_head=False),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "no votes": replace(DEFAULT, vote_candidates=0),
@@ -49,22 +51,22 @@ STEPS: dict[str, RecipeSettings] = {
 }
 
 
+UNCLUSTERED = replace(DEFAULT, label_clusterings=0)
 TREES: dict[str, RecipeSettings] = {
-    "default: 3 trees, 40 candidates": DEFAULT,
-    "6, grown with hard routing": with_forest(n_trees=6, routing="hard"),
-    "6": with_forest(n_trees=6),
-    "9": with_forest(n_trees=9),
+    "default": DEFAULT,
+    **{f"{n} trees, no clusters": replace(UNCLUSTERED, forest={**DEFAULT.forest, "n_trees": n}) for n in (2, 3, 6, 9)},
     "accurate without clusters": replace(PRESETS["accurate"], label_clusterings=0),
     "accurate: 9, 100 candidates, 5 clusterings": PRESETS["accurate"],
     "accurate, more leaves": replace(PRESETS["accurate"], forest={**PRESETS["accurate"].forest, "smallest": 0.05}),
 }
 
 SETTINGS: dict[str, RecipeSettings] = {
-    "default: leaves of 30 labels, tolerance 0.3, three trees": DEFAULT,
+    "default: leaves of 30 labels, tolerance 0.3": DEFAULT,
     "50, 0.5": replace(with_forest(stop_labels=50), head={"tolerance": 0.5}),
     "50, 0.8": replace(with_forest(stop_labels=50), head={"tolerance": 0.8}),
     "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
-    "50, 0.5, two trees": replace(with_forest(stop_labels=50, n_trees=2), head={"tolerance": 0.5}),
+    "two clusterings": replace(DEFAULT, label_clusterings=2),
+    "routes in growth as wide as the forest's own": with_forest(growth_noise=0.1, prune_below=0.2),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
     "no votes": replace(DEFAULT, vote_candidates=0),
     "50 candidates, 30 by votes": replace(DEFAULT, forest_candidates=50, training_candidates=50, vote_candidates=30),

@@ -21,7 +21,7 @@ from labelprism.recipe_update import updated
 
 # Leaves of few labels, so that there are routers.
 ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1})
-CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_gain=-1e9)
+CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 
 
 def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
@@ -165,10 +165,10 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         RecipeSettings(use_learned_blend=False),
         RecipeSettings(unit_rows=False),
         RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
-        RecipeSettings(label_clusterings=2, cluster_labels=6, use_head=False),
-        RecipeSettings(label_clusterings=2, cluster_labels=6, use_learned_blend=False),
-        RecipeSettings(label_clusterings=1, cluster_labels=1, cluster_gain=-1e9),
-        RecipeSettings(label_clusterings=3, cluster_labels=1000, cluster_gain=-1e9),
+        RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_from_labels=0, use_head=False),
+        RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_from_labels=0, use_learned_blend=False),
+        RecipeSettings(label_clusterings=1, cluster_labels=1, cluster_from_labels=0, cluster_gain=-1e9),
+        RecipeSettings(label_clusterings=3, cluster_labels=1000, cluster_from_labels=0, cluster_gain=-1e9),
     ],
 )
 def test_every_step_can_be_left_out(data: Any, chosen: RecipeSettings) -> None:

@@ -47,7 +47,7 @@ struct Entry {
   float value;
 };
 constexpr std::uint32_t kEntries = 4;  // are taken together: zeros fill up the last ones of an example
-constexpr std::int64_t kLine = 64 / sizeof(Entry);
+constexpr std::uint32_t kLine = 64 / sizeof(Entry);  // of the cache
 
 struct Example {
   std::uint32_t begin, end;  // its entries
@@ -187,9 +187,8 @@ struct LabelProblem {
   void ask_for(std::size_t s) const {
     if (s + kExampleAhead < order.size()) __builtin_prefetch(&examples[order[s + kExampleAhead]]);
     if (s + kEntriesAhead >= order.size()) return;
-    const Entry* entry = entries.data() + examples[order[s + kEntriesAhead]].begin;
-    __builtin_prefetch(entry);
-    __builtin_prefetch(entry + kLine);
+    const Example& next = examples[order[s + kEntriesAhead]];
+    for (std::uint32_t t = next.begin; t < next.end; t += kLine) __builtin_prefetch(entries.data() + t);
   }
 
   void shuffle(std::size_t first, Random& random) {

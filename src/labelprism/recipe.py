@@ -43,8 +43,7 @@ from labelprism.recipe_stages import (
     learned_blend,
     rounded,
     said_of_held_out,
-    wants_clusters,
-    with_more_candidates,
+    settings_for_data,
 )
 
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
@@ -198,7 +197,7 @@ class _Training:
         self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, validation: ValidationRows | None
     ) -> DefaultRecipe:
         rows = self._split(X, Y, weight) if validation is None else self._joined(X, Y, weight, *validation)
-        self.settings = with_more_candidates(self.settings, Y.nnz / Y.shape[0])
+        self.settings = settings_for_data(self.settings, Y.shape[1], Y.nnz / Y.shape[0])
         self._note("split")
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed)
         forest.fit(*rows.seen, stages=self.stages)
@@ -307,7 +306,7 @@ class _Training:
 
     def _clusters(self, centre: sp.csr_array) -> LabelClusters | None:
         """Return the clusterings of the labels that the head is to learn, if any."""
-        if not wants_clusters(self.settings, centre.shape[0]):
+        if self.settings.label_clusterings == 0:
             return None
         wanted = (self.settings.label_clusterings, self.settings.cluster_labels)
         return label_clusters(centre, *wanted, self.seed, self.n_threads)

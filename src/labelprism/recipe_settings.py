@@ -41,6 +41,12 @@ class RecipeSettings:
         `labelprism.heads.label_clusters`.
     cluster_labels : int
         The most labels of a cluster.
+    cluster_from_labels : int
+        Where there are fewer labels they are not clustered,
+    cluster_up_to_labels_per_row : float
+        nor where rows have more than so many of them on average.
+    trees_in_place_of_clusters : int
+        So many trees more are grown then.
     cluster_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
         taken.
@@ -53,11 +59,11 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 3, "stop_labels": 30, "smallest": 0.1, **_GROWTH}
+        default_factory=lambda: {"n_trees": 2, "stop_labels": 30, "smallest": 0.1, **_GROWTH}
     )
     head: Mapping[str, Any] = field(default_factory=dict)
-    forest_candidates: int = 40
-    training_candidates: int = 40
+    forest_candidates: int = 25
+    training_candidates: int = 25
     candidates_per_label: float = 5.0
     centroid_candidates: int = 10
     vote_candidates: int = 20
@@ -65,8 +71,11 @@ class RecipeSettings:
     longest_list: int = 64
     longest_vote_list: int = 32
     held_out: int = 1500
-    label_clusterings: int = 0
+    label_clusterings: int = 1
     cluster_labels: int = 100
+    cluster_from_labels: int = 5000
+    cluster_up_to_labels_per_row: float = 6.0
+    trees_in_place_of_clusters: int = 1
     cluster_gain: float = 5.0
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
@@ -91,11 +100,14 @@ PRESETS: dict[str, RecipeSettings] = {
         training_candidates=100,
         vote_candidates=40,
         label_clusterings=5,
+        cluster_from_labels=0,
+        cluster_up_to_labels_per_row=1e9,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},
         head={"passes": 3, "rare_examples": 10.0, "tolerance": 0.5},
         candidates_per_label=0.0,
         held_out=700,
+        label_clusterings=0,
     ),
 }

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from labelprism._arrays import Float32, Int32, Int64, row_range
+from labelprism.filters import SpectralForest
 from labelprism.heads.blend import (
     DEFAULT_BLEND,
     NOT_REACHED,
@@ -76,14 +77,24 @@ class _Way(NamedTuple):
     scores: Float64
 
 
-def with_more_candidates(settings: RecipeSettings, labels_per_row: float) -> RecipeSettings:
-    """Ask for more candidates where rows have several labels: the wrong ones among them are what the head needs."""
+def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: float) -> RecipeSettings:
+    """Adapt the settings to how many labels there are, and how many rows have.
+
+    Rows of several labels have more candidates: the wrong ones among them are what the head needs. Clusters of labels
+    say little where rows have many labels of one cluster, or where clusters are few: there are trees in their place.
+    """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
-    return replace(
+    settings = replace(
         settings,
         forest_candidates=settings.forest_candidates + more,
         training_candidates=settings.training_candidates + more,
     )
+    fewest = max(settings.cluster_from_labels, settings.cluster_labels + 1)  # not all in one cluster
+    is_clustered = settings.use_head and n_labels >= fewest and labels_per_row <= settings.cluster_up_to_labels_per_row
+    if settings.label_clusterings == 0 or is_clustered:
+        return settings
+    n_trees = SpectralForest(**settings.forest).n_trees + settings.trees_in_place_of_clusters
+    return replace(settings, label_clusterings=0, forest={**settings.forest, "n_trees": n_trees})
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
@@ -164,11 +175,6 @@ def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:
     at = np.searchsorted(stored, asked)
     found = np.append(stored, -1)[at] == asked
     return np.asarray(np.where(found, np.append(matrix.data, np.float32(0))[at], np.float32(0)), np.float32)
-
-
-def wants_clusters(settings: RecipeSettings, n_labels: int) -> bool:
-    """Tell whether labels are clustered: not where all of them would be in one cluster."""
-    return settings.use_head and settings.label_clusterings > 0 and n_labels > settings.cluster_labels
 
 
 def said_of_held_out(

@@ -72,8 +72,7 @@ from labelprism.recipe_stages import (
     kept_classes,
     learned_blend,
     said_of_held_out,
-    wants_clusters,
-    with_more_candidates,
+    settings_for_data,
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -120,7 +119,8 @@ class DistributedTraining:
         cluster = self.cluster
         self._begin_checkpoint(chunks, validation)
         n_rows = int(chunks.first_rows[-1])
-        self.settings = with_more_candidates(self.settings, float(chunks.counts.plain.sum()) / n_rows)
+        counts = chunks.counts.plain
+        self.settings = settings_for_data(self.settings, counts.size, float(counts.sum()) / n_rows)
         joins = validation is None
         seen, held = split_chunks(cluster, chunks, held_out_rows(n_rows if joins else 0, self.settings, self.seed))
         n_held = n_rows - int(seen.first_rows[-1])
@@ -141,7 +141,7 @@ class DistributedTraining:
         cluster.watch(parts, "growing subtrees")
         self._note("forest")
         offered = cluster.fetch("candidates", cluster.submit("candidates", "offered", offered_by, found, first=True))
-        self.clusters, clusters = self._clusters(centres, seen.shape[1])
+        self.clusters, clusters = self._clusters(centres)
         self._note("centroids")
         shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered, clusters)
         cluster.watch(candidates, "finding candidates")
@@ -215,9 +215,9 @@ class DistributedTraining:
             for own, labels in sums
         ]
 
-    def _clusters(self, centres: list[Any], n_labels: int) -> tuple[LabelClusters | None, Any]:
+    def _clusters(self, centres: list[Any]) -> tuple[LabelClusters | None, Any]:
         """Return the clusterings of the labels that the head is to learn, if any, here and as a future."""
-        if not wants_clusters(self.settings, n_labels):
+        if self.settings.label_clusterings == 0:
             return None, None
         made = self.cluster.submit(
             "candidates", "clusters", clusters_of, centres, self.settings, self.seed, self.n_jobs, first=True
