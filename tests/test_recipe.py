@@ -13,14 +13,14 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference, recipe_stages
-from labelprism.heads.blend import log_head
+from labelprism.heads.blend import NOT_REACHED, log_head
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
-from labelprism.recipe_stages import Opinions, learned_blend
+from labelprism.recipe_stages import Opinions, learned_blend, settings_for_data
 from labelprism.recipe_update import updated
 
 # Leaves of few labels, so that there are routers.
-ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1})
+ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 
 
@@ -137,7 +137,7 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
     log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
     centre, head = model.centroids_.toarray(), model.head_.toarray()
     of_clusters = _log_p_of_clusters(model, X)
-    labels, scores = model.predict_topk(data[2], 30)
+    labels, scores = model.predict_topk(data[2], 20)
     blend = model.blend_
     prior = blend.frequency * np.log1p(model.label_counts_)
     for i in range(20):
@@ -148,7 +148,14 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         near = [label for label in labels[i] if label >= 0 and label not in found]
         assert len(near) <= model.settings.centroid_candidates + model.settings.vote_candidates
         expected = _reference.blended_row(
-            x, found, near, centre, head, model.bias_, prior, (blend.head, blend.forest, blend.centroid, blend.unreached)
+            x,
+            found,
+            near,
+            centre,
+            head,
+            model.bias_,
+            prior,
+            (blend.head, blend.forest, blend.centroid, blend.unreached),
         )
         expected = {label: score + blend.clusters * of_clusters[i, label] for label, score in expected.items()}
         got = {int(label): float(score) for label, score in zip(labels[i], scores[i], strict=True) if label >= 0}
@@ -268,7 +275,7 @@ def test_validation_rows_are_asked_of_classifiers_that_have_not_seen_them(data: 
     X, Y, X_test, Y_test = data
     model = fit_default(X, Y, preset=settings, validation=(X_test[:150], Y_test[:150]))
     assert precision_at_k(Y_test[150:], model.predict_topk(X_test[150:], 1)[0], 1) > 0.9
-    assert (model.blend_.clusters > 0) == (settings.label_clusterings > 0)
+    assert (model.blend_.clusters > 0) == (model.settings.label_clusterings > 0)
     np.testing.assert_array_equal(model.label_counts_, Y.sum(axis=0))  # nothing else has learned from them
 
 
@@ -340,6 +347,60 @@ def test_presets_and_objectives(data: Any, preset: str, objective: Any) -> None:
     model = fit_default(*data[:2], preset=preset, objective=objective)
     assert model.n_trees_ == {"default": 3, "accurate": 9, "fast": 1}[preset]
     assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
+
+
+@pytest.mark.parametrize("k", [9, 15, 30])
+def test_the_best_labels_do_not_depend_on_how_many_are_wanted(data: Any, k: int) -> None:
+    """Labels that fill up, where more are wanted than there are candidates, come after these."""
+    few = replace(CLUSTERED, forest_candidates=4, centroid_candidates=2, vote_candidates=3)
+    model = fit_default(*data[:2], preset=few)
+    best, best_scores = model.predict_topk(data[2], 6)
+    labels, scores = model.predict_topk(data[2], k)
+    np.testing.assert_array_equal(labels[:, :6][best >= 0], best[best >= 0])
+    np.testing.assert_array_equal(scores[:, :6][best >= 0], best_scores[best >= 0])
+    assert (scores[:, 1:] <= scores[:, :-1]).all()
+    assert k == 9 or (labels >= 0).sum() > (model.predict_topk(data[2], 9)[0] >= 0).sum()
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "labels_per_row", "n_trees", "clusterings", "candidates"),
+    [
+        (5000, 1.0, 2, 1, 25),
+        (4999, 1.0, 3, 0, 25),
+        (5000, 6.0, 2, 1, 50),
+        (5000, 6.1, 3, 0, 50),
+        (10**6, 0.0, 2, 1, 25),
+    ],
+)
+def test_trees_take_the_place_of_clusters_where_these_say_little(
+    n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int
+) -> None:
+    adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row)
+    assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
+    assert adapted.training_candidates == adapted.forest_candidates == pytest.approx(candidates, abs=1)
+
+
+def test_many_labels_are_clustered() -> None:
+    X, Y = planted(7000, c=5000)
+    model = fit_default(X, Y, preset=replace(RecipeSettings(), cluster_gain=-1e9))
+    assert model.n_trees_ == 2
+    assert model.arrays["cluster_of"].shape == (1, 5000)
+    assert precision_at_k(Y, model.predict_topk(X, 1)[0], 1) > 0.9
+
+
+def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:
+    """Labels of half the rows are unknown to the forest, which knows better for the others."""
+    n, per_row = 600, 8
+    rng = np.random.default_rng(0)
+    is_true = np.arange(n * per_row) % per_row == 0
+    is_unknown = is_true & (np.arange(n * per_row) // per_row % 2 == 0)
+    log_forest = np.where(is_unknown, NOT_REACHED, rng.uniform(-6, -3, n * per_row) + 2 * is_true).astype(np.float32)
+    silent = np.zeros(n * per_row, np.float32)
+    indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
+    Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
+    blend = learned_blend(Opinions(indptr, labels, log_forest, silent, silent), Y, np.ones(per_row), None, ROUTED).blend
+    assert blend.forest > 0.5
+    assert blend.forest * NOT_REACHED + blend.unreached > blend.forest * -4  # as good as a label that is well known
 
 
 # -------------------------------------------------------------------------------------------------------- awkward input

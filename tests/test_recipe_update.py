@@ -26,7 +26,12 @@ NEW = slice(500, 1200)
 @pytest.fixture(scope="module", params=[0, 2], ids=["default", "clusters"])
 def small(request: pytest.FixtureRequest) -> DefaultRecipe:
     """A model of the first rows."""
-    clusters = {"label_clusterings": request.param, "cluster_labels": 10, "cluster_from_labels": 0, "cluster_gain": -1e9}
+    clusters = {
+        "label_clusterings": request.param,
+        "cluster_labels": 10,
+        "cluster_from_labels": 0,
+        "cluster_gain": -1e9,
+    }
     return fit_default(X[OLD], Y[OLD], preset=RecipeSettings(**clusters))
 
 

@@ -103,21 +103,43 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
   for (const auto& strong : heap) room.retrieved_.push_back(strong.second);
 }
 
+// The smallest probability of the forest's candidates, and how many have it: the first ones, as in the forest. What it
+// reached beyond them fills up.
+std::pair<float, std::int64_t> Predictor::least_candidate(PredictorRoom& room) const {
+  const auto wanted = static_cast<std::size_t>(settings_.forest_candidates);
+  auto& sorted = room.sizes_;
+  sorted.assign(room.forest_.probabilities.begin(), room.forest_.probabilities.end());
+  if (sorted.size() <= wanted) return {0.0f, 0};
+  const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(wanted) - 1;
+  std::nth_element(sorted.begin(), last, sorted.end(), std::greater<>());
+  return {*last, 1 + std::count(sorted.begin(), last, *last)};
+}
+
 void Predictor::unite(PredictorRoom& room) const {
   RowCandidates& found = room.found;
   found.labels.clear();
   found.forest.clear();
+  found.further.clear();
   std::size_t s = 0, t = 0;
   const auto& reached = room.forest_.labels;
   const auto& retrieved = room.retrieved_;
+  auto [least, equals] = least_candidate(room);
+  const auto add = [&](std::int32_t label, float log_forest, bool further) {
+    found.labels.push_back(label);
+    found.forest.push_back(log_forest);
+    found.further.push_back(further);
+  };
   while (s < reached.size() || t < retrieved.size()) {
     if (t == retrieved.size() || (s < reached.size() && reached[s] <= retrieved[t])) {
-      if (t < retrieved.size() && reached[s] == retrieved[t]) ++t;
-      found.labels.push_back(reached[s]);
-      found.forest.push_back(std::log(room.forest_.probabilities[s++] + 1e-4f));
+      const bool is_retrieved = t < retrieved.size() && reached[s] == retrieved[t];
+      const float probability = room.forest_.probabilities[s];
+      const bool is_candidate = probability > least || (probability == least && equals-- > 0);
+      add(reached[s], is_retrieved && !is_candidate ? kNotReached : std::log(probability + 1e-4f),
+          !is_retrieved && !is_candidate);
+      ++s;
+      t += is_retrieved ? 1 : 0;
     } else {
-      found.labels.push_back(retrieved[t++]);
-      found.forest.push_back(kNotReached);
+      add(retrieved[t++], kNotReached, false);
     }
   }
 }
@@ -127,6 +149,7 @@ void Predictor::look_up(const std::int32_t* labels, std::int64_t count, Predicto
   RowCandidates& found = room.found;
   found.labels.assign(labels, labels + count);
   found.forest.assign(static_cast<std::size_t>(count), kNotReached);
+  found.further.assign(static_cast<std::size_t>(count), 0);
   const auto& reached = room.forest_.labels;
   for (std::size_t i = 0, s = 0; i < found.labels.size(); ++i) {
     while (s < reached.size() && reached[s] < found.labels[i]) ++s;
@@ -266,12 +289,20 @@ void Predictor::predict(const SparseRow& row, std::int64_t k, const Routing& rou
   find(row, k, routing, allowed, true, room);
   const RowCandidates& found = room.found;
   auto& ranking = room.ranking_;
+  auto& further = room.further_ranking_;
   ranking.clear();
+  further.clear();
   for (std::size_t i = 0; i < found.labels.size(); ++i) {
-    ranking.emplace_back(-blended(found, i), found.labels[i]);
+    (found.further[i] ? further : ranking).emplace_back(-blended(found, i), found.labels[i]);
   }
-  const std::size_t best = std::min(static_cast<std::size_t>(k), ranking.size());
+  std::size_t best = std::min(static_cast<std::size_t>(k), ranking.size());
   std::partial_sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(best), ranking.end());
+  if (best < static_cast<std::size_t>(k) && !further.empty()) {
+    std::sort(further.begin(), further.end());
+    const float last = best > 0 ? ranking[best - 1].first : further.front().first;
+    for (const auto& [score, label] : further) ranking.emplace_back(std::max(score, last), label);
+    best = std::min(static_cast<std::size_t>(k), ranking.size());
+  }
   for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
     labels[i] = i < best ? ranking[i].second : -1;
     scores[i] = i < best ? -ranking[i].first : -std::numeric_limits<float>::infinity();

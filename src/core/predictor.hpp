@@ -41,9 +41,10 @@ struct PredictorSettings {
 
 // The candidates of a row and what the experts say of them.
 struct RowCandidates {
-  std::vector<std::int32_t> labels;  // ascending
-  std::vector<float> forest;         // log p_F, kNotReached for labels that the forest does not know of
-  std::vector<float> margin;         // of the head; margins and cosines go on with the clusters, to a multiple of 8
+  std::vector<std::int32_t> labels;   // ascending
+  std::vector<float> forest;          // log p_F, kNotReached for labels that the forest does not know of
+  std::vector<std::uint8_t> further;  // whether the label is there for want of candidates alone
+  std::vector<float> margin;          // of the head; margins and cosines go on with the clusters, to a multiple of 8
   std::vector<float> cosine;
   std::vector<float> clusters;  // the mean of log p of the label's clusters; empty where there are none
 };
@@ -65,7 +66,7 @@ class PredictorRoom {
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
   std::vector<std::int32_t> places_;  // of them in a list
-  std::vector<std::pair<float, std::int32_t>> ranking_;
+  std::vector<std::pair<float, std::int32_t>> ranking_, further_ranking_;
   std::vector<float> values_;  // of the row, made unit
   std::vector<float> sizes_;   // of its values
 };
@@ -106,7 +107,8 @@ class Predictor {
   }
 
   // Fills room.found with at least `wanted` candidates where there are as many; with all that are allowed if these are
-  // few. Margins (0 without a head) and cosines only if they are to be scored.
+  // few. Where more are wanted than the forest has candidates, further labels of it fill up. Margins (0 without a head)
+  // and cosines only if they are to be scored.
   void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, const AllowList& allowed, bool scored,
             PredictorRoom& room) const;
 
@@ -114,7 +116,8 @@ class Predictor {
   void score_given(const SparseRow& row, const std::int32_t* labels, std::int64_t count, const Routing& routing,
                    PredictorRoom& room) const;
 
-  // The k best labels of a row; the rest of both arrays is -1 and -infinity.
+  // The k best labels of a row; the rest of both arrays is -1 and -infinity. Labels that fill up come after all
+  // candidates, with scores that are at most theirs: which labels are best does not depend on k.
   void predict(const SparseRow& row, std::int64_t k, const Routing& routing, const AllowList& allowed,
                PredictorRoom& room, std::int32_t* labels, float* scores) const;
 
@@ -131,6 +134,7 @@ class Predictor {
   void retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
   void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
                      const AllowList& allowed, PredictorRoom& room) const;
+  std::pair<float, std::int64_t> least_candidate(PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const;
   std::int32_t cluster_of(std::int64_t clustering, std::int32_t label) const {

@@ -102,6 +102,7 @@ PRESETS: dict[str, RecipeSettings] = {
         label_clusterings=5,
         cluster_from_labels=0,
         cluster_up_to_labels_per_row=1e9,
+        trees_in_place_of_clusters=0,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},

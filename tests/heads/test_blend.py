@@ -34,7 +34,9 @@ def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.n
     return np.arange(n + 1, dtype=np.int64) * width, features, is_true.ravel()
 
 
-@pytest.mark.parametrize("weights", [[1.5, 0.5, 3.0, -0.5], [1.5, 0.5, 3.0, -0.5, 1.2], [1.5, 0.5, 3.0, -0.5, -1.2, 1.2]])
+@pytest.mark.parametrize(
+    "weights", [[1.5, 0.5, 3.0, -0.5], [1.5, 0.5, 3.0, -0.5, 1.2], [1.5, 0.5, 3.0, -0.5, -1.2, 1.2]]
+)
 def test_finds_the_weights_that_made_the_data(weights: list[float]) -> None:
     blend = learned(*drawn(4000, 8, weights))
     np.testing.assert_allclose(blend[: len(weights)], weights, atol=0.3)
