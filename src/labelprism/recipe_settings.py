@@ -96,8 +96,8 @@ PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
         forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1, **_GROWTH},
-        forest_candidates=100,
-        training_candidates=100,
+        forest_candidates=50,
+        training_candidates=50,
         vote_candidates=40,
         label_clusterings=5,
         cluster_from_labels=0,

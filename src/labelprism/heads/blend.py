@@ -1,6 +1,6 @@
 """The blend: one score from what the experts say of a candidate, learned on rows that none of them has seen.
 
-``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples of the label) + w_U [not reached] + w_G log p_G``
+``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples) + w_U [not reached] + w_G log p_G``
 
 A label that the forest did not reach has a small p_F that stands for "unknown", and w_U says what it is worth to be
 unknown: it may have been found by better means. The last term, the mean over the label's clusters, is there where
