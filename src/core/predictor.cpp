@@ -107,9 +107,10 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
 // reached beyond them fills up.
 std::pair<float, std::int64_t> Predictor::least_candidate(PredictorRoom& room) const {
   const auto wanted = static_cast<std::size_t>(settings_.forest_candidates);
+  const auto& probabilities = room.forest_.probabilities;
+  if (probabilities.size() <= wanted) return {0.0f, 0};
   auto& sorted = room.sizes_;
-  sorted.assign(room.forest_.probabilities.begin(), room.forest_.probabilities.end());
-  if (sorted.size() <= wanted) return {0.0f, 0};
+  sorted.assign(probabilities.begin(), probabilities.end());
   const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(wanted) - 1;
   std::nth_element(sorted.begin(), last, sorted.end(), std::greater<>());
   return {*last, 1 + std::count(sorted.begin(), last, *last)};
