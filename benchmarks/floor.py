@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ from labelprism._stages import NoStages
 from labelprism.filters import SpectralForest
 from labelprism.recipe import PRESETS, DefaultRecipe, _Training, fit_default
 
-SETTINGS = PRESETS["default"]
+# Three trees and no clusters of labels for all data: with clusters the head would have other classes too.
+SETTINGS = replace(PRESETS["default"], label_clusterings=0, forest={**PRESETS["default"].forest, "n_trees": 3})
 FOREST = SpectralForest(**SETTINGS.forest)
 CACHE = 1 << 20  # bytes; what is larger comes from memory again in every pass
 PASSES_OF_NODE = 4 + 2 * 2 + 3  # sketch, two passes of each refinement, margins for votes and for routing
@@ -139,7 +141,7 @@ def training(X: sp.csr_array, Y: sp.csr_array, name: str, rate: float) -> Defaul
     trainer = _Training(SETTINGS, "precision", 1, 0, recorded)
     rows = trainer._split(X, Y, None)
     trainer.run(X, Y, None, None)
-    model = fit_default(X, Y, n_jobs=1)
+    model = fit_default(X, Y, preset=SETTINGS, n_jobs=1)
     sample = rows.seen.X[:: max(rows.n_seen // SAMPLE, 1)]
     narrow = (SETTINGS.training_smallest, SETTINGS.training_noise_scale)
     reached, routes = of_routing(model, sample, *narrow)

@@ -38,9 +38,9 @@ STEPS: dict[str, RecipeSettings] = {
     "hard routing in growth": with_forest(routing="hard"),
     "one leaf a tree": with_forest(smallest=1.0),
     "one tree": replace(with_forest(n_trees=1), trees_in_place_of_clusters=0),
-    "no clusters of labels": replace(DEFAULT, label_clusterings=0),
-    "a third tree in place of clusters": replace(DEFAULT, cluster_from_labels=10**9),
-    "no head": replace(DEFAULT, use_head=False),
+    "two trees, no clusters of labels": replace(DEFAULT, label_clusterings=0),
+    "three trees, no clusters of labels": replace(DEFAULT, cluster_from_labels=10**9),
+    "no head": replace(DEFAULT, use_head=False, trees_in_place_of_clusters=0),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "no votes": replace(DEFAULT, vote_candidates=0),
     "no more candidates for several labels": replace(DEFAULT, candidates_per_label=0.0),
@@ -56,7 +56,7 @@ TREES: dict[str, RecipeSettings] = {
     "default": DEFAULT,
     **{f"{n} trees, no clusters": replace(UNCLUSTERED, forest={**DEFAULT.forest, "n_trees": n}) for n in (2, 3, 6, 9)},
     "accurate without clusters": replace(PRESETS["accurate"], label_clusterings=0),
-    "accurate: 9, 100 candidates, 5 clusterings": PRESETS["accurate"],
+    "accurate: 9, 50 candidates, 5 clusterings": PRESETS["accurate"],
     "accurate, more leaves": replace(PRESETS["accurate"], forest={**PRESETS["accurate"].forest, "smallest": 0.05}),
 }
 
@@ -72,7 +72,7 @@ SETTINGS: dict[str, RecipeSettings] = {
     "50 candidates, 30 by votes": replace(DEFAULT, forest_candidates=50, training_candidates=50, vote_candidates=30),
     "lists of 16 for votes": replace(DEFAULT, longest_vote_list=16),
     "60 centroids from lists of 1,024": replace(DEFAULT, centroid_candidates=60, longest_list=1024),
-    "accurate: five clusterings, 100 candidates": PRESETS["accurate"],
+    "accurate: five clusterings, 50 candidates": PRESETS["accurate"],
     "three": replace(PRESETS["accurate"], label_clusterings=3),
     "five, 200 in prediction": replace(PRESETS["accurate"], forest_candidates=200),
 }

@@ -18,7 +18,6 @@ from labelprism import PrismClassifier, metrics
 from labelprism.data import Dataset
 from labelprism.filters import AllLabels, MostFrequent, SpectralForest, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead, WrappedHead
-from labelprism.recipe_settings import PRESETS
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -96,7 +95,7 @@ def test_labels_that_are_no_candidates(name: str) -> None:
     X, Y = planted(n=600, c=120)
     model = _fresh(MODELS[name]).fit(X, Y.indices)
     np.testing.assert_array_equal(model.decision_function(X).argmax(axis=1), model.predict_topk(X, 1)[0][:, 0])
-    most = PRESETS["default"].forest_candidates if name == "default" else 40  # with more it looks for further ones
+    most = model.recipe_.most_candidates if name == "default" else 40  # no fewer than the filters of the others have
     found = model.predict_scores(X, most)
     is_candidate = np.zeros(found.shape, bool)
     is_candidate[np.repeat(np.arange(X.shape[0]), np.diff(found.indptr)), found.indices] = True

@@ -151,7 +151,8 @@ def test_forged_arrays_do_no_harm(saved: Path, tmp_path: Path, name: str) -> Non
 def test_forged_numbers_are_refused(saved: Path, tmp_path: Path, value: Any) -> None:
     model = Path(shutil.copytree(saved / "default", tmp_path / "model"))
     before = (model / "meta.json").read_text()
-    for part, key in (("recipe", "smallest"), ("blend", "head"), ("blend", "forest"), ("calibration", "slope")):
+    numbers = [("recipe", "smallest"), ("blend", "head"), ("blend", "forest"), ("blend", "unreached")]
+    for part, key in [*numbers, ("calibration", "slope")]:
         meta = json.loads(before)
         recipe = meta["model"]["recipe"]
         if part != "recipe" and isinstance(value, float) and np.isfinite(value):

@@ -46,8 +46,8 @@ struct Entry {
   std::uint32_t feature;
   float value;
 };
-constexpr std::uint32_t kEntries = 4;  // are taken together: zeros fill up the last ones of an example
-constexpr std::uint32_t kLine = 64 / sizeof(Entry);  // of the cache
+constexpr std::uint32_t kEntries = 4;              // are taken together: zeros fill up the last ones of an example
+constexpr std::size_t kLine = 64 / sizeof(Entry);  // of the cache
 
 struct Example {
   std::uint32_t begin, end;  // its entries
@@ -161,6 +161,7 @@ struct LabelProblem {
     for (const Entry* entry = entries.data() + example.begin; entry < end; entry += kEntries) {
       for (std::uint32_t i = 0; i < kEntries; ++i) sums[i] += w[entry[i].feature] * entry[i].value;
     }
+    static_assert(kEntries == 4);
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
@@ -188,7 +189,7 @@ struct LabelProblem {
     if (s + kExampleAhead < order.size()) __builtin_prefetch(&examples[order[s + kExampleAhead]]);
     if (s + kEntriesAhead >= order.size()) return;
     const Example& next = examples[order[s + kEntriesAhead]];
-    for (std::uint32_t t = next.begin; t < next.end; t += kLine) __builtin_prefetch(entries.data() + t);
+    for (std::size_t t = next.begin; t < next.end; t += kLine) __builtin_prefetch(entries.data() + t);
   }
 
   void shuffle(std::size_t first, Random& random) {

@@ -55,12 +55,12 @@ struct OneVsRestStart {
   const float* bias;
 };
 
-// min over w, b of (|w|^2 + (b + 1)^2 / 0.3) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by dual
-// coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their margins
-// were noted, and the solver goes on from where it was. Labels without a positive that is not held out get no weights
-// and a bias of -1. `row_weight` has a factor to C for each row; null stands for ones. With a `start`, |w|^2 is the
-// distance to that, and labels learn from negatives too if they have no positive. `counter`, which may be null, counts
-// the labels that are done.
+// min over w, b of (|w|^2 + (b + 1)^2 / kBiasSquare) / 2 + sum of C_i max(0, 1 - y_i (w.x_i + b))^2 for every label, by
+// dual coordinate descent. Held-out examples (`held_out` has a flag for each row; null: none) join only after their
+// margins were noted, and the solver goes on from where it was. Labels without a positive that is not held out get no
+// weights and a bias of -1. `row_weight` has a factor to C for each row; null stands for ones. With a `start`, |w|^2 is
+// the distance to that, and labels learn from negatives too if they have no positive. `counter`, which may be null,
+// counts the labels that are done.
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
                      const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
                      int n_threads, Counter* counter, OneVsRestModel& model);

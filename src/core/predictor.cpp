@@ -18,6 +18,7 @@ constexpr std::int64_t kSearchRatio = 16;
 // Labels are retrieved by so many features of a row, its strongest: the lists of weak ones, which end after their
 // strongest labels, make rows of many features slow and the ten nearest centroids worse.
 constexpr std::int64_t kStrongFeatures = 16;
+constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
 
 // The size from which on values are among the `kStrongFeatures` largest of a row.
 float least_strong_value(const SparseRow& row, std::vector<float>& sizes) {
@@ -108,7 +109,7 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
 std::pair<float, std::int64_t> Predictor::least_candidate(PredictorRoom& room) const {
   const auto wanted = static_cast<std::size_t>(settings_.forest_candidates);
   const auto& probabilities = room.forest_.probabilities;
-  if (probabilities.size() <= wanted) return {0.0f, 0};
+  if (probabilities.size() <= wanted) return {-1.0f, 0};
   auto& sorted = room.sizes_;
   sorted.assign(probabilities.begin(), probabilities.end());
   const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(wanted) - 1;
@@ -125,7 +126,7 @@ void Predictor::unite(PredictorRoom& room) const {
   const auto& reached = room.forest_.labels;
   const auto& retrieved = room.retrieved_;
   auto [least, equals] = least_candidate(room);
-  const auto add = [&](std::int32_t label, float log_forest, bool further) {
+  const auto add = [&](std::int32_t label, float log_forest, float further) {
     found.labels.push_back(label);
     found.forest.push_back(log_forest);
     found.further.push_back(further);
@@ -135,13 +136,30 @@ void Predictor::unite(PredictorRoom& room) const {
       const bool is_retrieved = t < retrieved.size() && reached[s] == retrieved[t];
       const float probability = room.forest_.probabilities[s];
       const bool is_candidate = probability > least || (probability == least && equals-- > 0);
-      add(reached[s], is_retrieved && !is_candidate ? kNotReached : std::log(probability + 1e-4f),
-          !is_retrieved && !is_candidate);
+      add(reached[s], is_candidate ? std::log(probability + 1e-4f) : kNotReached,
+          is_candidate || is_retrieved ? kCandidate : probability);
       ++s;
       t += is_retrieved ? 1 : 0;
     } else {
-      add(retrieved[t++], kNotReached, false);
+      add(retrieved[t++], kNotReached, kCandidate);
     }
+  }
+}
+
+// Adds all labels that are allowed, behind those that were found.
+void Predictor::add_allowed(const AllowList& allowed, PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  const RowCandidates before = found;
+  found.labels.clear();
+  for (std::int64_t label = 0; label < n_labels(); ++label) {
+    if (allowed.flags[label]) found.labels.push_back(static_cast<std::int32_t>(label));
+  }
+  found.forest.assign(found.labels.size(), kNotReached);
+  found.further.assign(found.labels.size(), 0.0f);
+  for (std::size_t i = 0, s = 0; s < before.labels.size(); ++i) {
+    if (found.labels[i] != before.labels[s]) continue;
+    found.forest[i] = before.forest[s];
+    found.further[i] = before.further[s++];
   }
 }
 
@@ -150,7 +168,7 @@ void Predictor::look_up(const std::int32_t* labels, std::int64_t count, Predicto
   RowCandidates& found = room.found;
   found.labels.assign(labels, labels + count);
   found.forest.assign(static_cast<std::size_t>(count), kNotReached);
-  found.further.assign(static_cast<std::size_t>(count), 0);
+  found.further.assign(static_cast<std::size_t>(count), kCandidate);
   const auto& reached = room.forest_.labels;
   for (std::size_t i = 0, s = 0; i < found.labels.size(); ++i) {
     while (s < reached.size() && reached[s] < found.labels[i]) ++s;
@@ -264,7 +282,7 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
   const SparseRow row = prepared(given, room);
   const std::int64_t k = std::max(settings_.forest_candidates, wanted);
   forest_.score(row, k, routing, allowed.flags, room.forest_);
-  if (allowed.flags && allowed.count <= k) {
+  if (allowed.flags && allowed.count <= settings_.forest_candidates) {
     room.scored_.clear();
     for (std::int64_t label = 0; label < n_labels(); ++label) {
       if (allowed.flags[label]) room.scored_.push_back(static_cast<std::int32_t>(label));
@@ -273,6 +291,7 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
   } else {
     retrieve(row, allowed, room);
     unite(room);
+    if (allowed.flags && allowed.count <= wanted) add_allowed(allowed, room);
   }
   if (scored) score(row, room);
 }
@@ -290,18 +309,25 @@ void Predictor::predict(const SparseRow& row, std::int64_t k, const Routing& rou
   find(row, k, routing, allowed, true, room);
   const RowCandidates& found = room.found;
   auto& ranking = room.ranking_;
-  auto& further = room.further_ranking_;
+  auto& further = room.further_;
   ranking.clear();
   further.clear();
   for (std::size_t i = 0; i < found.labels.size(); ++i) {
-    (found.further[i] ? further : ranking).emplace_back(-blended(found, i), found.labels[i]);
+    if (found.further[i] == kCandidate) {
+      ranking.emplace_back(-blended(found, i), found.labels[i]);
+    } else {
+      further.emplace_back(-found.further[i], i);
+    }
   }
   std::size_t best = std::min(static_cast<std::size_t>(k), ranking.size());
   std::partial_sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(best), ranking.end());
   if (best < static_cast<std::size_t>(k) && !further.empty()) {
     std::sort(further.begin(), further.end());
-    const float last = best > 0 ? ranking[best - 1].first : further.front().first;
-    for (const auto& [score, label] : further) ranking.emplace_back(std::max(score, last), label);
+    float last = best > 0 ? ranking[best - 1].first : -std::numeric_limits<float>::infinity();
+    for (const auto& [probability, i] : further) {
+      last = std::max(last, -blended(found, i));
+      ranking.emplace_back(last, found.labels[i]);
+    }
     best = std::min(static_cast<std::size_t>(k), ranking.size());
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {

@@ -41,10 +41,10 @@ struct PredictorSettings {
 
 // The candidates of a row and what the experts say of them.
 struct RowCandidates {
-  std::vector<std::int32_t> labels;   // ascending
-  std::vector<float> forest;          // log p_F, kNotReached for labels that the forest does not know of
-  std::vector<std::uint8_t> further;  // whether the label is there for want of candidates alone
-  std::vector<float> margin;          // of the head; margins and cosines go on with the clusters, to a multiple of 8
+  std::vector<std::int32_t> labels;  // ascending
+  std::vector<float> forest;         // log p_F, kNotReached for labels that the forest does not know of
+  std::vector<float> further;        // of labels that fill up the forest's probability, of candidates -1
+  std::vector<float> margin;         // of the head; margins and cosines go on with the clusters, to a multiple of 8
   std::vector<float> cosine;
   std::vector<float> clusters;  // the mean of log p of the label's clusters; empty where there are none
 };
@@ -66,9 +66,10 @@ class PredictorRoom {
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
   std::vector<std::int32_t> places_;  // of them in a list
-  std::vector<std::pair<float, std::int32_t>> ranking_, further_ranking_;
-  std::vector<float> values_;  // of the row, made unit
-  std::vector<float> sizes_;   // of its values
+  std::vector<std::pair<float, std::int32_t>> ranking_;
+  std::vector<std::pair<float, std::size_t>> further_;  // places of labels that fill up, by their probability
+  std::vector<float> values_;                           // of the row, made unit
+  std::vector<float> sizes_;                            // of its values, or of probabilities
 };
 
 inline constexpr float kNotReached = -9.2103404f;  // log 1e-4
@@ -106,9 +107,9 @@ class Predictor {
     });
   }
 
-  // Fills room.found with at least `wanted` candidates where there are as many; with all that are allowed if these are
-  // few. Where more are wanted than the forest has candidates, further labels of it fill up. Margins (0 without a head)
-  // and cosines only if they are to be scored.
+  // Fills room.found with the candidates of a row, or with all labels that are allowed if these are no more than the
+  // forest's candidates. Where more are `wanted`, further labels fill up: those of the forest, and all that are allowed
+  // if these are no more than that. Margins (0 without a head) and cosines only if they are to be scored.
   void find(const SparseRow& row, std::int64_t wanted, const Routing& routing, const AllowList& allowed, bool scored,
             PredictorRoom& room) const;
 
@@ -117,7 +118,8 @@ class Predictor {
                    PredictorRoom& room) const;
 
   // The k best labels of a row; the rest of both arrays is -1 and -infinity. Labels that fill up come after all
-  // candidates, with scores that are at most theirs: which labels are best does not depend on k.
+  // candidates, as probable as the forest finds them, with scores that are cut to that of the label before: the first
+  // labels and their scores do not depend on k.
   void predict(const SparseRow& row, std::int64_t k, const Routing& routing, const AllowList& allowed,
                PredictorRoom& room, std::int32_t* labels, float* scores) const;
 
@@ -136,6 +138,7 @@ class Predictor {
                      const AllowList& allowed, PredictorRoom& room) const;
   std::pair<float, std::int64_t> least_candidate(PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
+  void add_allowed(const AllowList& allowed, PredictorRoom& room) const;
   void look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const;
   std::int32_t cluster_of(std::int64_t clustering, std::int32_t label) const {
     return static_cast<std::int32_t>(n_labels()) + clusters_.of_label[clustering * n_labels() + label];

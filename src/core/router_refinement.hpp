@@ -21,7 +21,7 @@ struct RefinementSettings {
 
 // A linear classifier by the squared hinge loss, with a bias, in the making:
 //
-//   minimise |w|^2 / 2 + b^2 / 0.2 + sum_i cost_i max(0, 1 - target_i (w.x_i + b))^2
+//   minimise (|w|^2 + b^2 / kBiasSquare) / 2 + sum_i cost_i max(0, 1 - target_i (w.x_i + b))^2
 //
 // by dual coordinate descent. Rows are taken in the order of the matrix: the caller has shuffled them. Between two
 // calls of `descend` targets and costs may change; what was learned from rows that keep their target is kept.

@@ -104,13 +104,16 @@ def router_margins(X: Any, routers: sp.csr_array, rows: Int32, offsets: Any, nod
 # ----------------------------------------------------------------------------------------------------------- a forest
 
 
+_ROUTER_BIAS_SQUARE, _HEAD_BIAS_SQUARE = 0.1, 0.3  # kBiasSquare of router_refinement.cpp and of one_vs_rest.cpp
+
+
 def hinge_classifier(X: Any, target: Any, cost: Any, passes: int, state: tuple[Any, Any, Any]) -> None:
     """Dual coordinate descent for the squared hinge loss; `state` is (w, alpha, the targets before), in place.
 
     The last weight is that of a feature of value sqrt(0.1) that all rows have.
     """
     w, alpha, before = state
-    X = np.hstack([X, np.full((X.shape[0], 1), np.sqrt(0.1))])
+    X = np.hstack([X, np.full((X.shape[0], 1), np.sqrt(_ROUTER_BIAS_SQUARE))])
     gone = (alpha > 0) & ((target != before) | (cost <= 1e-9))
     w -= X[gone].T @ (alpha * before)[gone]
     alpha[gone] = 0
@@ -142,7 +145,7 @@ def refined_router(X: Any, Y: Any, weight: Any, margins: Any, rounds: int, passe
         clear = np.abs(vote) / np.maximum(Y @ strength, 1e-30)
         target = np.where(vote >= 0, 1.0, -1.0)
         hinge_classifier(X, target, cost * weight * clear, passes, (w, alpha, before))
-        offset = np.sqrt(0.1) * w[-1]
+        offset = np.sqrt(_ROUTER_BIAS_SQUARE) * w[-1]
         margins = X @ w[:-1] + offset
     return np.append(w[:-1], -offset)
 
@@ -365,9 +368,9 @@ def one_vs_rest_label(X: Any, target: Any, cost: Any, passes: int = 2000) -> tup
     for _ in range(passes):
         for i in range(len(target)):
             gradient = target[i] * (X[i] @ weight + bias) - 1 + alpha[i] / (2 * cost[i])
-            new = max(alpha[i] - gradient / (X[i] @ X[i] + 0.3 + 1 / (2 * cost[i])), 0.0)
+            new = max(alpha[i] - gradient / (X[i] @ X[i] + _HEAD_BIAS_SQUARE + 1 / (2 * cost[i])), 0.0)
             weight += (new - alpha[i]) * target[i] * X[i]
-            bias += 0.3 * (new - alpha[i]) * target[i]
+            bias += _HEAD_BIAS_SQUARE * (new - alpha[i]) * target[i]
             alpha[i] = new
     return weight, float(bias)
 

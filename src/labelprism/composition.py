@@ -137,9 +137,8 @@ class RecipeModel:
         return self.recipe.score_candidates(X, candidates, self.n_jobs)
 
     def score_blocks(self, X: Any) -> Iterator[tuple[slice, sp.csr_array]]:
-        """Yield the blended scores of the best candidates, as many as the forest brings in, in blocks of rows."""
-        # With more than these the recipe would look for further candidates, and might find another best label.
-        k = max(1, min(self.recipe.settings.forest_candidates, self.recipe.n_labels_))
+        """Yield the blended scores of all candidates, in blocks of rows."""
+        k = self.recipe.most_candidates
         for block in row_blocks(X.shape[0], k):
             yield block, ranked_to_csr(*self.recipe.predict_topk(X[block], k, self.n_jobs), self.recipe.n_labels_)
 

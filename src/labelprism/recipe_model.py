@@ -169,6 +169,12 @@ class DefaultRecipe:
         parts = csr_parts(self._checked(X))
         return self._predictor.predict(*parts, k, self._smallest, flags, thread_count(n_jobs))
 
+    @property
+    def most_candidates(self) -> int:
+        """How many candidates a row has at most."""
+        own = self.settings
+        return min(own.forest_candidates + own.centroid_candidates + own.vote_candidates, self.n_labels_)
+
     def candidates(self, X: Any, n_jobs: int | None = None) -> sp.csr_array:
         """Return the candidates of every row, with log p_F.
 
@@ -209,7 +215,7 @@ class DefaultRecipe:
         return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
 
     def leaf_probabilities(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
-        """Return the probability of every leaf in its tree, by narrow routes, as while the forest grew.
+        """Return the probability of every leaf in its tree, by narrow routes, as the head's examples took them.
 
         Parameters
         ----------
@@ -396,7 +402,8 @@ class DefaultRecipe:
 
 def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
     """Return the settings of a model, which may be older than votes, and have settings that are no more."""
-    return RecipeSettings(**{"vote_candidates": 0, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
+    before = {"vote_candidates": 0, "label_clusterings": 0}
+    return RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
 
 
 def forest_tables(forest: SpectralForest) -> Arrays:

@@ -18,7 +18,8 @@ class RecipeSettings:
     Parameters
     ----------
     forest, head : dict
-        Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults.
+        Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults. For `n_trees` see also
+        `trees_in_place_of_clusters`.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
     training_candidates : int
@@ -101,7 +102,6 @@ PRESETS: dict[str, RecipeSettings] = {
         vote_candidates=40,
         label_clusterings=5,
         cluster_from_labels=0,
-        cluster_up_to_labels_per_row=1e9,
         trees_in_place_of_clusters=0,
     ),
     "fast": RecipeSettings(

@@ -99,7 +99,7 @@ def _probable(model: PrismClassifier, texts: list[str]) -> tuple[npt.NDArray[np.
     the probabilities depend on. A batch of Annif is small enough for all.
     """
     recipe = model.recipe_
-    labels, scores = model.predict_topk(texts, max(1, min(recipe.settings.forest_candidates, model.n_labels_)))
+    labels, scores = model.predict_topk(texts, recipe.most_candidates)
     is_found = labels >= 0
     ends = np.concatenate([[0], np.cumsum(is_found.sum(axis=1))])
     candidates = sp.csr_array((scores[is_found], labels[is_found], ends), shape=(len(texts), model.n_labels_))

@@ -30,8 +30,8 @@ NOT_REACHED = float(np.log(1e-4))
 _LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
 _ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
 _LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0)  # what experts say for a label never counts against it
-_UNITS = (1.0, 0.4, 6.0, 0.1, 1.0, 0.5)  # of the weights: what a little more of each is
-_DOUBT = 0.5  # standard errors: the likelihood of all labels is left for a reason only
+_UNITS = (1.0, 0.4, 6.0, 0.1, 1.0, 0.5)  # of the weights: their defaults, but for one that is 0
+_DOUBT = 0.5  # standard errors: the first way is left for a reason only
 _STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)  # on the way between two solutions; few rows cannot tell what is beyond
 
 

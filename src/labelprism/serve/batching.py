@@ -47,7 +47,7 @@ class Job:
     def __init__(self, rows: Rows, k: int, likely: bool, seconds: float) -> None:
         self.rows = rows
         self.n_rows, self.size = _extent(rows)
-        # Only jobs of the same k go together: with another k the recipe may look for further candidates.
+        # Only jobs of the same k go together: others would wait for labels that they did not ask for.
         self.key = (isinstance(rows, list), k, likely)
         self.arrival = monotonic()
         self.deadline = self.arrival + seconds
