@@ -384,7 +384,7 @@ def test_labels_that_the_forest_finds_equally_probable() -> None:
         (4999, 1.0, 3, 0, 25),
         (5000, 6.0, 2, 1, 50),
         (5000, 6.2, 3, 0, 51),
-        (10**6, 0.0, 2, 1, 25),
+        (10**5, 0.0, 2, 1, 35),
     ],
 )
 def test_trees_take_the_place_of_clusters_where_these_say_little(

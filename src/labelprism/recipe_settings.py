@@ -26,6 +26,8 @@ class RecipeSettings:
         Those of the forest for the examples that the head learns from.
     candidates_per_label : float
         So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
+    candidates_per_doubling : float
+        So many more of the forest and by votes whenever the labels double beyond 50,000.
     vote_candidates : int
         How many candidates the row's 16 strongest features bring in: each divides its value among the labels that it
         occurs with, in proportion to how much of it they have; the labels of most votes are taken. 0: without votes.
@@ -66,6 +68,7 @@ class RecipeSettings:
     forest_candidates: int = 25
     training_candidates: int = 25
     candidates_per_label: float = 5.0
+    candidates_per_doubling: float = 10.0
     centroid_candidates: int = 10
     vote_candidates: int = 20
     centroid_features: int = 200

@@ -29,6 +29,7 @@ from labelprism.recipe_settings import RecipeSettings
 Float64 = npt.NDArray[np.float64]
 
 _MOST_MORE_CANDIDATES = 50  # however many labels a row has
+_MANY_LABELS = 50_000
 _USUAL_SHARE = 0.5  # of a label's own classifier, where there are no held-out rows to ask
 _OWN_SHARES = (0.3, _USUAL_SHARE, 0.7)  # finer steps, or any further, gain nothing
 _FEWEST_TO_CALIBRATE = 10  # true and wrong candidates each
@@ -80,14 +81,17 @@ class _Way(NamedTuple):
 def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: float) -> RecipeSettings:
     """Adapt the settings to how many labels there are, and how many rows have.
 
-    Rows of several labels have more candidates: the wrong ones among them are what the head needs. Clusters of labels
-    say little where rows have many labels of one cluster, or where clusters are few: there are trees in their place.
+    Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
+    labels are very many, and the true ones harder to find. Clusters of labels say little where rows have many labels of
+    one cluster, or where clusters are few: there are trees in their place.
     """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
+    further = round(settings.candidates_per_doubling * max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0))
     settings = replace(
         settings,
-        forest_candidates=settings.forest_candidates + more,
-        training_candidates=settings.training_candidates + more,
+        forest_candidates=settings.forest_candidates + more + further,
+        training_candidates=settings.training_candidates + more + further,
+        vote_candidates=settings.vote_candidates + further if settings.vote_candidates else 0,
     )
     fewest = max(settings.cluster_from_labels, settings.cluster_labels + 1)  # not all in one cluster
     is_clustered = settings.use_head and n_labels >= fewest and labels_per_row <= settings.cluster_up_to_labels_per_row
