@@ -156,7 +156,7 @@ void Predictor::add_allowed(const AllowList& allowed, PredictorRoom& room) const
   }
   found.forest.assign(found.labels.size(), kNotReached);
   found.further.assign(found.labels.size(), 0.0f);
-  for (std::size_t i = 0, s = 0; s < before.labels.size(); ++i) {
+  for (std::size_t i = 0, s = 0; i < found.labels.size() && s < before.labels.size(); ++i) {
     if (found.labels[i] != before.labels[s]) continue;
     found.forest[i] = before.forest[s];
     found.further[i] = before.further[s++];
