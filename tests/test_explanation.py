@@ -18,6 +18,7 @@ from labelprism import PrismClassifier
 from labelprism.filters import AllLabels, SpectralForest, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead, WrappedHead
 from labelprism.heads.blend import NOT_REACHED
+from labelprism.recipe import PRESETS
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -38,9 +39,14 @@ def many() -> tuple[Any, ...]:
     return X, [f"label {number}" for number in Y.indices]
 
 
-@pytest.fixture(scope="module", params=["default", "fast"])
+@pytest.fixture(scope="module", params=["default", "fast", "examples"])
 def recipe(request: pytest.FixtureRequest, many: tuple[Any, ...]) -> PrismClassifier:
-    return PrismClassifier(preset=request.param, random_state=0).fit(*many)
+    if request.param != "examples":
+        return PrismClassifier(preset=request.param, random_state=0).fit(*many)
+    with pytest.MonkeyPatch.context() as patch:  # near examples in any case
+        forced = dataclasses.replace(PRESETS["default"], examples_from_labels=0, example_gain=-1e9)
+        patch.setitem(PRESETS, "default", forced)
+        return PrismClassifier(random_state=0).fit(*many)
 
 
 def test_parts_add_up(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
@@ -54,7 +60,8 @@ def test_parts_add_up(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
         blend, margins = recipe.recipe_.blend_, recipe.recipe_.head_
         for label, score in zip(explanation.labels, scores[0].tolist(), strict=True):
             assert label.score == pytest.approx(score, rel=1e-5, abs=1e-5)
-            assert set(label.parts) == {"head", "forest", "centroid", "frequency"}
+            votes = {"examples"} if "example_begin" in recipe.recipe_.arrays else set()
+            assert set(label.parts) == {"head", "forest", "centroid", "frequency"} | votes
             assert sum(label.parts.values()) == pytest.approx(score, rel=1e-4, abs=1e-4)
             is_reached = label.log_probability > np.float32(NOT_REACHED)
             of_forest = label.log_probability * blend.forest + (0 if is_reached else blend.unreached)

@@ -40,7 +40,8 @@ MODELS = {
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("models")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9))  # clusters in any case
+        # Clusters and near examples in any case.
+        patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9, example_gain=-1e9))
         for name, model in MODELS.items():
             model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
@@ -50,7 +51,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def with_array(saved: Path, target: Path, name: str, change: Any) -> Path:
     """A copy of the default model, or of the accurate one where only that has the array, with the array changed."""
-    base = "accurate" if name.startswith("cluster_") else "default"
+    base = "accurate" if name.startswith(("cluster_", "example_")) else "default"
     model = Path(shutil.copytree(saved / base, target / "model"))
     array = np.load(model / f"{name}.npy")
     change(array)
@@ -96,6 +97,10 @@ FORGED = {
     "cluster_beyond_the_last": ("cluster_of", put((0, 0), 2**31 - 1)),
     "cluster_before_the_first": ("cluster_of", put((2, -1), -1)),
     "cluster_bias_not_a_number": ("cluster_bias", put(0, np.nan)),
+    "examples_descend": ("example_begin", put(1, 2**40)),
+    "examples_beyond_the_last": ("example_begin", put(-1, 2**40)),
+    "labels_of_examples_descend": ("example_label_begin", put(1, -1)),
+    "labels_of_examples_beyond_the_last": ("example_label_begin", put(-1, 2**62)),
     "counts_negative": ("label_counts", put(0, -7)),
     "counts_not_numbers": ("label_counts", put(0, np.nan)),
 }

@@ -14,14 +14,23 @@ from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference, recipe_stages
 from labelprism.heads.blend import NOT_REACHED, log_head
+from labelprism.heads.near_examples import example_votes, kept_examples
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
-from labelprism.recipe_stages import Opinions, learned_blend, settings_for_data
+from labelprism.recipe_stages import Opinions, asks_examples, learned_blend, settings_for_data
 from labelprism.recipe_update import updated
 
 # Leaves of few labels, so that there are routers.
 ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
+WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
+ALL_KINDS = {
+    "default": RecipeSettings(),
+    "routed": ROUTED,
+    "clusters": CLUSTERED,
+    "examples": WITH_EXAMPLES,
+    "both": replace(CLUSTERED, examples_from_labels=0, example_gain=-1e9, longest_example_list=50),
+}
 
 
 def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
@@ -42,7 +51,7 @@ def data() -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]:
     return X[:600], Y[:600], X[600:], Y[600:]
 
 
-@pytest.fixture(scope="module", params=[RecipeSettings(), ROUTED, CLUSTERED], ids=["default", "routed", "clusters"])
+@pytest.fixture(scope="module", params=list(ALL_KINDS.values()), ids=list(ALL_KINDS))
 def settings(request: pytest.FixtureRequest) -> RecipeSettings:
     return request.param
 
@@ -132,11 +141,20 @@ def _log_p_of_clusters(model: DefaultRecipe, X: sp.csr_array) -> npt.NDArray[Any
     return log_head(margins)[:, model.arrays["cluster_of"]].mean(axis=1)
 
 
+def _votes(model: DefaultRecipe, X: sp.csr_array) -> npt.NDArray[Any]:
+    """Return the logarithms of the votes of near examples for every label, of shape (n, c); 0 without examples."""
+    n, c = X.shape[0], model.n_labels_
+    if "example_begin" not in model.arrays:
+        return np.zeros((n, c))
+    ends, labels = np.arange(n + 1, dtype=np.int64) * c, np.tile(np.arange(c, dtype=np.int32), n)
+    return example_votes(kept_examples(model.arrays), X, ends, labels, c).reshape(n, c)
+
+
 def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
     X = normalize(data[2])
     log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
     centre, head = model.centroids_.toarray(), model.head_.toarray()
-    of_clusters = _log_p_of_clusters(model, X)
+    of_clusters, votes = _log_p_of_clusters(model, X), _votes(model, X)
     labels, scores = model.predict_topk(data[2], 20)
     blend = model.blend_
     prior = blend.frequency * np.log1p(model.label_counts_)
@@ -157,7 +175,8 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
             prior,
             (blend.head, blend.forest, blend.centroid, blend.unreached),
         )
-        expected = {label: score + blend.clusters * of_clusters[i, label] for label, score in expected.items()}
+        further = blend.clusters * of_clusters[i] + blend.examples * votes[i]
+        expected = {label: score + further[label] for label, score in expected.items()}
         got = {int(label): float(score) for label, score in zip(labels[i], scores[i], strict=True) if label >= 0}
         assert got == pytest.approx({k: v for k, v in expected.items() if k in got}, abs=1e-3)
 
@@ -170,6 +189,9 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         RecipeSettings(vote_candidates=0),
         RecipeSettings(centroid_candidates=0, vote_candidates=0),
         RecipeSettings(use_learned_blend=False),
+        RecipeSettings(use_learned_blend=False, examples_from_labels=0, example_gain=-1e9),
+        RecipeSettings(longest_example_list=0, examples_from_labels=0, example_gain=-1e9),
+        RecipeSettings(longest_example_list=1, examples_from_labels=0, example_gain=-1e9),
         RecipeSettings(unit_rows=False),
         RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
         RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_from_labels=0, use_head=False),
@@ -305,6 +327,45 @@ def test_clusters_are_taken_where_they_make_the_labels_likelier(data: Any) -> No
     for name, array in plain.arrays.items():  # and then nothing is left of them
         np.testing.assert_array_equal(array, refused.arrays[name], err_msg=name)
     assert refused.blend_ == plain.blend_
+
+
+def test_examples_are_all_rows_and_taken_where_they_make_the_labels_likelier(data: Any) -> None:
+    X, Y = data[:2]
+    plain, voted, refused = (
+        fit_default(X, Y, preset=settings)
+        for settings in (ROUTED, WITH_EXAMPLES, replace(WITH_EXAMPLES, example_gain=1e9))
+    )
+    assert plain.blend_.examples == 0.0 < voted.blend_.examples
+    assert set(refused.arrays) == set(plain.arrays)
+    assert refused.blend_ == plain.blend_
+    kept = kept_examples(voted.arrays)  # held-out rows last
+    assert kept.lists.shape == X.shape[::-1]
+    assert sorted(map(tuple, np.split(kept.labels, kept.label_indptr[1:-1]))) == sorted(
+        tuple(Y.indices[Y.indptr[i] : Y.indptr[i + 1]]) for i in range(X.shape[0])
+    )
+    asked = []
+    for n_labels, n_entries in ((4999, 9), (5000, 9), (5000, 2**26), (5000, 2**26 + 1)):
+        asked.append(asks_examples(RecipeSettings(), n_labels, n_entries))
+    assert asked == [False, True, True, False]
+
+
+@pytest.mark.parametrize(("strength", "with_clusters"), [(3.0, False), (3.0, True), (0.0, False), (-3.0, True)])
+def test_votes_are_weighed_by_what_they_are_worth(strength: float, with_clusters: bool) -> None:
+    rng = np.random.default_rng(0)
+    n, per_row = 400, 10
+    is_true = np.arange(n * per_row) % per_row == 0
+    margin = (is_true - 1 + 0.7 * rng.standard_normal(is_true.size)).astype(np.float32)
+    votes = (strength * is_true + rng.standard_normal(is_true.size)).astype(np.float32)
+    silent = np.zeros(is_true.size, np.float32)
+    indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
+    Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
+    inside = (margin, margin) if with_clusters else (None, None)
+    said = Opinions(indptr, labels, silent, silent, margin, *inside, votes)
+    learned = learned_blend(said, Y, np.zeros(per_row), None, replace(CLUSTERED, example_gain=15.0))
+    # Votes against a label are none: they might make labels likelier, but experts are never turned round.
+    assert learned.uses_examples == (strength > 0)
+    assert (learned.blend.examples > 0.5) == (strength > 0)
+    assert (learned.blend.clusters != 0) == with_clusters
 
 
 @pytest.mark.parametrize(("own", "inside", "wanted"), [(2.0, 0.0, 0.7), (0.0, 2.0, 0.3), (1.0, 1.0, 0.5)])

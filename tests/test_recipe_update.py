@@ -23,11 +23,14 @@ OLD = slice(0, 500)
 NEW = slice(500, 1200)
 
 
-@pytest.fixture(scope="module", params=[0, 2], ids=["default", "clusters"])
+@pytest.fixture(scope="module", params=[(0, 1e9), (2, 1e9), (0, -1e9)], ids=["default", "clusters", "examples"])
 def small(request: pytest.FixtureRequest) -> DefaultRecipe:
     """A model of the first rows."""
+    n_clusterings, example_gain = request.param
     clusters = {
-        "label_clusterings": request.param,
+        "label_clusterings": n_clusterings,
+        "examples_from_labels": 0,
+        "example_gain": example_gain,
         "cluster_labels": 10,
         "cluster_from_labels": 0,
         "cluster_gain": -1e9,
@@ -86,6 +89,18 @@ def test_labels_that_are_only_announced_change_nothing_for_the_others(small: Def
     best, scores = small.predict_topk(X_TEST, 3)
     np.testing.assert_array_equal(model.predict_topk(X_TEST, 3)[0], best)
     np.testing.assert_allclose(model.predict_topk(X_TEST, 3)[1], scores, atol=1e-5)
+
+
+def test_new_rows_are_among_the_examples(small: DefaultRecipe) -> None:
+    if "example_begin" not in small.arrays:
+        pytest.skip("the model has no examples")
+    weight = np.full(700, 2.0, np.float32)
+    twice = updated(updated(small, X[500:800], Y[500:800]), X[800:1200], Y[800:1200])
+    at_once, weighted = updated(small, X[NEW], Y[NEW]), updated(small, X[NEW], Y[NEW], weight)
+    assert at_once.arrays["example_label_begin"].size == 1201
+    for name in ("begin", "row", "label_begin", "label"):
+        np.testing.assert_array_equal(twice.arrays[f"example_{name}"], at_once.arrays[f"example_{name}"])
+    assert weighted.arrays["example_weight"].tolist() == [1.0] * 500 + [2.0] * 700
 
 
 def test_a_new_label_joins_the_clusters_of_its_neighbour_with_its_first_rows(small: DefaultRecipe) -> None:

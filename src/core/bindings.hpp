@@ -211,5 +211,6 @@ void bind_forest(nb::module_& m);
 void bind_growth(nb::module_& m);
 void bind_predictor(nb::module_& m);
 void bind_clusters(nb::module_& m);
+void bind_near_examples(nb::module_& m);
 
 }  // namespace labelprism

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "strong_features.hpp"
 #include "thread_pool.hpp"
 
 namespace labelprism {
@@ -15,20 +16,9 @@ namespace {
 constexpr std::int64_t kRowsPerTask = 64;
 // A list without a bitmap is searched for each candidate when it is so many times longer than there are candidates.
 constexpr std::int64_t kSearchRatio = 16;
-// Labels are retrieved by so many features of a row, its strongest: the lists of weak ones, which end after their
-// strongest labels, make rows of many features slow and the ten nearest centroids worse.
+// Labels are retrieved by so many features of a row, its strongest.
 constexpr std::int64_t kStrongFeatures = 16;
 constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
-
-// The size from which on values are among the `kStrongFeatures` largest of a row.
-float least_strong_value(const SparseRow& row, std::vector<float>& sizes) {
-  if (row.count <= kStrongFeatures) return 0;
-  sizes.resize(static_cast<std::size_t>(row.count));
-  std::transform(row.values, row.values + row.count, sizes.begin(), [](float value) { return std::fabs(value); });
-  const auto last = sizes.begin() + kStrongFeatures - 1;
-  std::nth_element(sizes.begin(), last, sizes.end(), std::greater<>());
-  return *last;
-}
 
 }  // namespace
 
@@ -37,11 +27,13 @@ PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
       sum_(static_cast<std::size_t>(n_labels), 0.0f),
       slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
-Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const float* bias,
-                     const float* prior, const BlendWeights& blend, const PredictorSettings& settings)
+Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters,
+                     const NearExamples* examples, const float* bias, const float* prior, const BlendWeights& blend,
+                     const PredictorSettings& settings)
     : forest_(forest),
       tables_(std::move(tables)),
       clusters_(clusters),
+      examples_(examples),
       blend_(blend),
       settings_(settings),
       bias_(bias, bias + forest.n_labels() + clusters.n_clusters),
@@ -53,7 +45,7 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
   auto& found = room.retrieved_;
   found.clear();
   if (settings_.centroid_candidates == 0 && settings_.vote_candidates == 0) return;
-  const float least = least_strong_value(row, room.sizes_);
+  const float least = least_strong_value(row, kStrongFeatures, room.sizes_);
   add_strongest(tables_.near, settings_.centroid_candidates, least, row, allowed, room);
   add_strongest(tables_.votes, settings_.vote_candidates, least, row, allowed, room);
   std::sort(found.begin(), found.end());
@@ -237,6 +229,10 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
                           found.margin.data(), found.cosine.data());
   }
   add_up_clusters(room);
+  found.examples.resize(examples_ ? found.labels.size() : 0);
+  if (examples_) {
+    examples_->vote(row, room.slot_.data(), n_labels(), found.labels.size(), room.examples_, found.examples.data());
+  }
   for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
 }
 
@@ -398,6 +394,7 @@ void score_candidates(const Predictor& predictor, const CsrView& X, const CsrVie
             out.margin[t + i] = room.found.margin[at];
             out.cosine[t + i] = room.found.cosine[at];
             if (out.clusters) out.clusters[t + i] = room.found.clusters[at];
+            if (out.examples) out.examples[t + i] = room.found.examples[at];
           }
         }
       }

@@ -16,6 +16,7 @@
 #include "growing_csr.hpp"
 #include "label_clusters.hpp"
 #include "label_tables.hpp"
+#include "near_examples.hpp"
 #include "node_rows.hpp"
 
 namespace labelprism {
@@ -27,9 +28,10 @@ inline constexpr std::int64_t kMostCandidates = 30000;
 inline constexpr std::int64_t kMostClusters = 35000;
 
 // score = head * log p_H + forest * log p_F + centroid * cosine + clusters * (mean of log p of the label's clusters)
-//         + prior[label] + (unreached, where the forest does not know of the label)
+//         + examples * log(votes of near examples) + prior[label]
+//         + (unreached, where the forest does not know of the label)
 struct BlendWeights {
-  float head, forest, centroid, unreached, clusters;
+  float head, forest, centroid, unreached, clusters, examples;
 };
 
 struct PredictorSettings {
@@ -47,6 +49,7 @@ struct RowCandidates {
   std::vector<float> margin;         // of the head; margins and cosines go on with the clusters, to a multiple of 8
   std::vector<float> cosine;
   std::vector<float> clusters;  // the mean of log p of the label's clusters; empty where there are none
+  std::vector<float> examples;  // the votes of near examples; empty where there are none
 };
 
 // Room for one row at a time; one for each thread.
@@ -58,6 +61,7 @@ class PredictorRoom {
  private:
   friend class Predictor;
   ScoreRoom forest_;
+  ExampleRoom examples_;
   std::vector<float> sum_;  // by label; 0 between two rows
   std::vector<std::int32_t> touched_;
   std::vector<std::pair<float, std::int32_t>> strongest_;  // a heap of labels and their sums, negative
@@ -88,15 +92,16 @@ struct AllowList {
 
 class Predictor {
  public:
-  // `forest` and the arrays of `clusters` are kept by reference. Bias (of the head, then of the clusters' classifiers)
-  // and prior (of labels) are copied.
-  Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const float* bias,
-            const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
+  // `forest`, `examples` (null where there are none) and the arrays of `clusters` are kept by reference. Bias (of the
+  // head, then of the clusters' classifiers) and prior (of labels) are copied.
+  Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const NearExamples* examples,
+            const float* bias, const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
 
   std::int64_t n_features() const { return forest_.n_features(); }
   std::int64_t n_labels() const { return forest_.n_labels(); }
   const LabelTables& tables() const { return tables_; }
   bool has_clusters() const { return clusters_.n_clusterings > 0; }
+  bool has_examples() const { return examples_ != nullptr; }
 
   // Lends a room to use(room): making one costs more than predicting a row.
   template <class Use>
@@ -125,10 +130,11 @@ class Predictor {
 
   // The blend of what the experts say of candidate i.
   float blended(const RowCandidates& found, std::size_t i) const {
-    const float score = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
-                        blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])] +
-                        (found.forest[i] <= kNotReached ? blend_.unreached : 0.0f);
-    return found.clusters.empty() ? score : score + blend_.clusters * found.clusters[i];
+    float score = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
+                  blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])] +
+                  (found.forest[i] <= kNotReached ? blend_.unreached : 0.0f);
+    if (!found.clusters.empty()) score += blend_.clusters * found.clusters[i];
+    return found.examples.empty() ? score : score + blend_.examples * found.examples[i];
   }
 
  private:
@@ -151,6 +157,7 @@ class Predictor {
   const ForestScorer& forest_;
   LabelTables tables_;
   ClusterView clusters_;
+  const NearExamples* examples_;
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
@@ -169,7 +176,7 @@ void find_candidates(const Predictor& predictor, const CsrView& X, const Routing
 // What the experts say of given candidates, which ascend within each row, entry by entry.
 struct GivenScores {
   float *score, *forest, *margin, *cosine;
-  float* clusters;  // null where there are none
+  float *clusters, *examples;  // null where there are none
 };
 void score_candidates(const Predictor& predictor, const CsrView& X, const CsrView& candidates, const Routing& routing,
                       int n_threads, const GivenScores& out);

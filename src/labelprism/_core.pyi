@@ -551,6 +551,24 @@ def candidate_classes(
     n_clusters: int,
     n_threads: int = 1,
 ) -> tuple[Int64, Int32]: ...
+def strongest_examples(
+    indptr: Int64, indices: Int32, data: Float32, n_features: int, longest: int, n_threads: int = 1
+) -> tuple[Int64, Int32, Float32]: ...
+
+class NearExamples:
+    def __init__(
+        self, begin: Int64, example: Int32, value: UInt16, label_begin: Int64, label: Int32, weight: Float32
+    ) -> None: ...
+    def votes(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        candidate_indptr: Int64,
+        candidates: Int32,
+        n_labels: int,
+        n_threads: int = 1,
+    ) -> Float32: ...
 
 class Predictor:
     def __init__(
@@ -569,12 +587,14 @@ class Predictor:
         clusters: Int32,
         bias: Float32,
         prior: Float32,
+        examples: NearExamples | None,
         *,
         head_weight: float,
         forest_weight: float,
         centroid_weight: float,
         unreached_weight: float,
         clusters_weight: float,
+        examples_weight: float,
         forest_candidates: int,
         centroid_candidates: int,
         vote_candidates: int,
@@ -627,7 +647,7 @@ class Predictor:
         candidates: Int32,
         smallest: float,
         n_threads: int = 1,
-    ) -> tuple[Float32, Float32, Float32, Float32, Float32]: ...
+    ) -> tuple[Float32, Float32, Float32, Float32, Float32, Float32]: ...
 
 def use_scratch(folder: str) -> None: ...
 def use_array_memory() -> object: ...

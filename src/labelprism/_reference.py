@@ -404,3 +404,50 @@ def blended_row(
         unreached = 0.0 if label in log_forest else blend[3]
         scores[label] = blend[0] * log_head + blend[1] * reached + blend[2] * cosine + unreached + float(prior[label])
     return scores
+
+
+# -------------------------------------------------------------------------------------------------------- near examples
+
+
+def strongest_examples(X: sp.csr_array, longest: int) -> list[dict[int, float]]:
+    """Return for each feature the rows of its `longest` values of largest size, of equals the first, and the values."""
+    columns = X.tocsc()
+    lists = []
+    for feature in range(X.shape[1]):
+        part = slice(columns.indptr[feature], columns.indptr[feature + 1])
+        entries = zip(columns.indices[part].tolist(), columns.data[part].tolist(), strict=True)
+        lists.append(dict(sorted(entries, key=lambda entry: (-abs(entry[1]), entry[0]))[:longest]))
+    return lists
+
+
+def example_votes(
+    x: dict[int, float], lists: Sequence[dict[int, float]], labels: Sequence[Sequence[int]], weight: Sequence[float]
+) -> dict[int, float]:
+    """Return the share of the votes of near examples for labels; those without votes are left out.
+
+    `x` is a unit row by feature, `lists` are as from `strongest_examples`, `labels` and `weight` those of each example.
+    """
+    least = sorted((abs(value) for value in x.values()), reverse=True)[:6][-1] if x else 0.0
+    cosine: dict[int, float] = {}
+    for feature, value in sorted(x.items()):
+        for example, other in sorted(lists[feature].items()) if abs(value) >= least else ():
+            cosine[example] = cosine.get(example, 0.0) + value * float(np.float16(other))
+    nearest = max(cosine.values(), default=0.0)
+    if nearest <= 0:
+        return {}
+    share = {example: near / nearest for example, near in cosine.items() if near > 0}
+    step = {example: min(int(64 * of_nearest), 63) for example, of_nearest in share.items()}
+    voters = [example for example in share if step[example] == 63]
+    for lower in range(62, 0, -1):
+        more = [example for example in share if step[example] >= lower]
+        if len(more) > 100:
+            break
+        voters = more
+    votes: Counter[int] = Counter()
+    total = 0.0
+    for example in [example for example in cosine if example in set(voters)][:200]:
+        vote = share[example] ** 4 * weight[example]
+        total += vote
+        for label in labels[example]:
+            votes[label] += vote  # type: ignore[assignment]
+    return {label: vote / total for label, vote in votes.items()}

@@ -24,6 +24,7 @@ from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
 from labelprism.heads.centroids import centroids, label_sums, row_norms
 from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
+from labelprism.heads.near_examples import Examples, example_arrays, example_votes, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
 from labelprism.recipe_model import (
@@ -38,6 +39,7 @@ from labelprism.recipe_settings import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
     Learned,
     Opinions,
+    asks_examples,
     held_out_rows,
     kept_classes,
     learned_blend,
@@ -225,8 +227,9 @@ class _Training:
             head.weights, head.bias, clusters, rows.Y.shape[1], learned.own_share, self.settings
         )
         labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
+        examples = example_arrays(self._examples(rows.learned)) if learned.uses_examples else {}
         del rows, sums, head
-        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters)
+        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters) | examples
         model = DefaultRecipe(
             arrays, recipe_meta(centre.shape, forest, learned.blend, learned.calibration, self.settings)
         )
@@ -298,6 +301,7 @@ class _Training:
             centroid_weight=1.0,
             unreached_weight=0.0,
             clusters_weight=0.0,
+            examples_weight=0.0,
             forest_candidates=n_candidates,
             centroid_candidates=self.settings.centroid_candidates,
             vote_candidates=self.settings.vote_candidates,
@@ -348,9 +352,16 @@ class _Training:
             return Learned()
         indptr, labels = _rows_from(found.indptr, found.labels, rows.n_seen)
         importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
-        said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said)
+        votes = None
+        if asks_examples(self.settings, rows.Y.shape[1], rows.seen.X.nnz):
+            examples = self._examples(rows.seen)
+            votes = example_votes(examples, rows.held_out.X, indptr, labels, rows.Y.shape[1], self.n_threads)
+        said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said, votes)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
         return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
+
+    def _examples(self, part: _Part) -> Examples:
+        return strongest_examples(*part, self.settings.longest_example_list, self.n_threads)
 
 
 def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSettings) -> tuple[Any, ...]:
@@ -358,7 +369,7 @@ def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSetti
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     zeros = np.zeros(centre.shape[0], np.float32)
     no_clusters = np.zeros((0, centre.shape[0]), np.int32)
-    return (*label_arrays(nothing, centre, norms, settings).values(), no_clusters, zeros, zeros)
+    return (*label_arrays(nothing, centre, norms, settings).values(), no_clusters, zeros, zeros, None)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

@@ -19,6 +19,7 @@ from labelprism.filters import SpectralForest
 from labelprism.filters.base import Step
 from labelprism.heads.blend import BlendWeights
 from labelprism.heads.label_clusters import LabelClusters
+from labelprism.heads.near_examples import near_examples
 from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
 
@@ -58,6 +59,7 @@ class Experts(NamedTuple):
     head: Float32
     centroid: Float32
     clusters: Float32
+    examples: Float32
 
 
 class DefaultRecipe:
@@ -91,7 +93,12 @@ class DefaultRecipe:
         sizes = (_size(meta, name) for name in ("n_features", "n_labels", "n_trees"))
         self.n_features_in_, self.n_labels_, self.n_trees_ = sizes
         self.settings = _known_settings(meta["settings"])
-        blend = {"unreached": 0.0, "clusters": 0.0, **meta["blend"]}  # older models may not know of these
+        blend = {
+            "unreached": 0.0,
+            "clusters": 0.0,
+            "examples": 0.0,
+            **meta["blend"],
+        }  # older models may not know of these
         self.blend_ = BlendWeights(**{name: _number(blend, name) for name in BlendWeights._fields})
         self.calibration_ = Calibration(**{name: _number(meta["calibration"], name) for name in Calibration._fields})
         self._smallest = _number(meta, "smallest")
@@ -99,6 +106,7 @@ class DefaultRecipe:
             raise ValueError(f"smallest must be from 0 to 1, got {self._smallest}; the model is damaged")
         self.label_counts_, self.bias_ = self.arrays["label_counts"], self.arrays["head_bias"]
         self._scorer = self._made_scorer()
+        self._examples = near_examples(self.arrays)
         self._predictor = self._made_predictor(self.settings.forest_candidates)
         self._predict_row = self._predictor.predict_row
 
@@ -122,11 +130,13 @@ class DefaultRecipe:
         return _core.Predictor(
             self._scorer,
             *arrays,
+            self._examples,
             head_weight=blend.head,
             forest_weight=blend.forest,
             centroid_weight=blend.centroid,
             unreached_weight=blend.unreached,
             clusters_weight=blend.clusters,
+            examples_weight=blend.examples,
             forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,
             vote_candidates=settings.vote_candidates,
@@ -245,8 +255,9 @@ class DefaultRecipe:
         Returns
         -------
         Experts
-            Arrays in the order of the entries: scores, log p_F, margins of the head, cosines, and the means of log p of
-            the labels' clusters, which is empty where there are none.
+            Arrays in the order of the entries: scores, log p_F, margins of the head, cosines, the means of log p of the
+            labels' clusters and the logarithms of the votes of near examples; the last two are empty where the model
+            has none.
         """
         X = self._checked(X)
         if candidates.shape != (X.shape[0], self.n_labels_):
@@ -402,7 +413,7 @@ class DefaultRecipe:
 
 def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
     """Return the settings of a model, which may be older than votes, and have settings that are no more."""
-    before = {"vote_candidates": 0, "label_clusterings": 0}
+    before = {"vote_candidates": 0, "label_clusterings": 0, "longest_example_list": 0}
     return RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
 
 

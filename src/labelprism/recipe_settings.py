@@ -53,6 +53,15 @@ class RecipeSettings:
     cluster_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
         taken.
+    longest_example_list : int
+        So many examples of each feature, those of its largest values, may be near a row and vote for their labels; see
+        `labelprism.heads.near_examples`. 0: without them.
+    examples_from_labels : int
+        Where there are fewer labels it is not tried whether such votes help: there they would take most of the time of
+        a prediction.
+    example_gain : float
+        By how much the logarithm of the likelihood of the held-out rows' labels must rise with these votes for them to
+        be taken: models are larger with them, and slower.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -81,6 +90,9 @@ class RecipeSettings:
     cluster_up_to_labels_per_row: float = 6.0
     trees_in_place_of_clusters: int = 1
     cluster_gain: float = 5.0
+    longest_example_list: int = 1024
+    examples_from_labels: int = 5000
+    example_gain: float = 15.0
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -90,7 +102,7 @@ class RecipeSettings:
     def _check(self) -> None:
         """Raise a ValueError where a number of candidates is out of range, before a forest has been grown for it."""
         least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
-        for name, lowest in {**least, "longest_list": 1, "longest_vote_list": 1}.items():
+        for name, lowest in {**least, "longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0}.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= _MOST_CANDIDATES:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {_MOST_CANDIDATES}, got {value!r}")
@@ -106,6 +118,8 @@ PRESETS: dict[str, RecipeSettings] = {
         label_clusterings=5,
         cluster_from_labels=0,
         trees_in_place_of_clusters=0,
+        examples_from_labels=0,
+        example_gain=5.0,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},

@@ -22,6 +22,7 @@ from labelprism.heads.blend import (
     log_head,
 )
 from labelprism.heads.label_clusters import LabelClusters, merged_classes
+from labelprism.heads.near_examples import MOST_ENTRIES
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
@@ -47,6 +48,8 @@ class Opinions(NamedTuple):
     within, clusters : float32 arrays of shape (m,) or None
         Where labels were clustered: the mean margin of the label's classifiers inside its clusters, and the mean of log
         p of its clusters.
+    examples : float32 array of shape (m,) or None
+        The logarithm of the votes of near examples.
     """
 
     indptr: Int64
@@ -56,6 +59,7 @@ class Opinions(NamedTuple):
     margin: npt.NDArray[Any]
     within: Float32 | None = None
     clusters: Float32 | None = None
+    examples: Float32 | None = None
 
 
 class Learned(NamedTuple):
@@ -67,6 +71,8 @@ class Learned(NamedTuple):
     """Whether clusters of labels, where there are any, help."""
     own_share: float = _USUAL_SHARE
     """Of a label's own classifier in the mean of its classifiers; see `mean_of_classes`."""
+    uses_examples: bool = False
+    """Whether near examples help."""
 
 
 class _Way(NamedTuple):
@@ -101,6 +107,12 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     return replace(settings, label_clusterings=0, forest={**settings.forest, "n_trees": n_trees})
 
 
+def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bool:
+    """Tell whether it is tried if near examples help, for so many labels, and examples of so many stored values."""
+    is_wanted = settings.use_learned_blend and settings.longest_example_list > 0
+    return is_wanted and n_labels >= settings.examples_from_labels and n_entries <= MOST_ENTRIES
+
+
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
     """Return the numbers of the rows that are held out, of n, ascending."""
     n_held_out = min(n // 10, settings.held_out) if settings.use_learned_blend else 0
@@ -116,7 +128,7 @@ def learned_blend(
 
     Where labels were clustered, it is learned with what that adds, for several shares of the label's own classifier,
     and without it. The likeliest way is taken if the labels become likelier by `cluster_gain`: rows with many labels of
-    one cluster may do better without.
+    one cluster may do better without. The votes of near examples are taken if it rises by `example_gain` with them.
 
     Parameters
     ----------
@@ -142,17 +154,31 @@ def learned_blend(
             blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
         return _Way(own_share, blend, likelihood, combined(features, np.array(blend[: len(experts)])))
 
+    def mean_margin(own_share: float) -> npt.NDArray[Any]:
+        if said.within is None or own_share == 1.0:
+            return said.margin
+        return np.float32(own_share) * said.margin + np.float32(1 - own_share) * said.within
+
     chosen = without = tried(1.0, log_head(said.margin), *others)
     uses_clusters = True
     if said.within is not None and said.clusters is not None:
         ways = []
         for share in _OWN_SHARES if settings.use_learned_blend else (_USUAL_SHARE,):
-            margin = np.float32(share) * said.margin + np.float32(1 - share) * said.within
-            ways.append(tried(share, log_head(margin), *others, said.clusters))
+            ways.append(tried(share, log_head(mean_margin(share)), *others, said.clusters))
         best = max(ways, key=lambda way: way.likelihood)
         uses_clusters = not settings.use_learned_blend or best.likelihood - without.likelihood > settings.cluster_gain
         chosen = best if uses_clusters else without
-    return Learned(chosen.blend, _calibration(said.indptr, chosen.scores, is_true), uses_clusters, chosen.own_share)
+    uses_examples = False
+    if said.examples is not None:
+        has_clusters = chosen is not without
+        clusters = said.clusters if has_clusters and said.clusters is not None else np.zeros_like(said.examples)
+        voted = tried(chosen.own_share, log_head(mean_margin(chosen.own_share)), *others, clusters, said.examples)
+        # A weight that would have been below 0 gains likelihood too, but not as it is kept.
+        if voted.blend.examples > 0 and voted.likelihood - chosen.likelihood > settings.example_gain:
+            uses_examples = True
+            chosen = voted if has_clusters else voted._replace(blend=voted.blend._replace(clusters=0.0))
+    calibration = _calibration(said.indptr, chosen.scores, is_true)
+    return Learned(chosen.blend, calibration, uses_clusters, chosen.own_share, uses_examples)
 
 
 def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:

@@ -3,7 +3,7 @@
 The labels of the new rows join the leaves that the rows reach, so labels that the model has not met yet get their
 place; the classifiers go on from where they were, those of new labels from nothing; centroids move. Clusters of labels
 stay as they are; a new label, when it has its first rows, joins those of the label whose centroid is nearest to its
-own. The blend and the calibration stay as they were learned.
+own. Where near examples vote, the new rows are among them. The blend and the calibration stay as they were learned.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from labelprism._arrays import Float32, Int32
 from labelprism._threads import thread_count
 from labelprism._weights import label_mass
 from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.near_examples import example_arrays, joined_examples, kept_examples, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_model import Arrays, DefaultRecipe, label_arrays
 
@@ -67,11 +68,23 @@ def updated(
         **_filled_leaves(model, unit, Y, weight, n_jobs),
         **label_arrays(weights, centre, norms, model.settings),
         **of_clusters,
+        **_more_examples(model, unit, Y, weight, thread_count(n_jobs)),
         "head_bias": bias,
         "label_norms": norms,
         "label_counts": _longer(model.label_counts_, Y.shape[1]) + label_mass(Y, weight),
     }
     return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1])})
+
+
+def _more_examples(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_threads: int
+) -> Arrays:
+    """Return the arrays of the examples that may be near a row, where there are any, with new ones among them."""
+    if "example_begin" not in model.arrays:
+        return {}
+    longest = model.settings.longest_example_list
+    new = strongest_examples(X, Y, weight, longest, n_threads)
+    return example_arrays(joined_examples([kept_examples(model.arrays), new], longest, n_threads))
 
 
 def _learned_head(

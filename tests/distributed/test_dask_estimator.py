@@ -96,10 +96,10 @@ def test_trees_that_are_not_spread_give_the_bits_of_a_local_forest(
     assert growth < 3 * 3 * 8 * rows[0].nnz, model.bytes_sent_
 
 
-def test_nine_trees_that_are_not_spread_and_clusters_of_labels(
+def test_nine_trees_that_are_not_spread_clusters_of_labels_and_near_examples(
     rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forced = replace(PRESETS["accurate"], cluster_labels=20, cluster_gain=-1e9)
+    forced = replace(PRESETS["accurate"], cluster_labels=20, cluster_gain=-1e9, example_gain=-1e9)
     monkeypatch.setitem(PRESETS, "accurate", forced)
     X, Y = (matrix[:3000] for matrix in rows)
     model = DaskPrismClassifier(preset="accurate", random_state=0, client=client)
@@ -110,8 +110,9 @@ def test_nine_trees_that_are_not_spread_and_clusters_of_labels(
     assert model.recipe_.settings == local.recipe_.settings
     assert model.recipe_.blend_ == pytest.approx(local.recipe_.blend_, rel=1e-3)
     assert local.recipe_.arrays["cluster_bias"].size > 3
+    assert local.recipe_.arrays["example_label_begin"].size == 3001
     for name, array in local.recipe_.arrays.items():
-        if name.startswith(("forest_", "cluster_")) or name in ("head_bias", "label_vote_begin"):
+        if name.startswith(("forest_", "cluster_", "example_")) or name in ("head_bias", "label_vote_begin"):
             np.testing.assert_array_equal(model.recipe_.arrays[name], array, err_msg=name)
     shares, local_shares = (own.recipe_.arrays["label_vote_share"].view(np.float16) for own in (model, local))
     np.testing.assert_allclose(np.sort(shares), np.sort(local_shares), rtol=1e-2)

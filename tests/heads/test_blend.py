@@ -35,12 +35,18 @@ def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.n
 
 
 @pytest.mark.parametrize(
-    "weights", [[1.5, 0.5, 3.0, -0.5], [1.5, 0.5, 3.0, -0.5, 1.2], [1.5, 0.5, 3.0, -0.5, -1.2, 1.2]]
+    "weights",
+    [
+        [1.5, 0.5, 3.0, -0.5],
+        [1.5, 0.5, 3.0, -0.5, 1.2],
+        [1.5, 0.5, 3.0, -0.5, -1.2, 1.2],
+        [1.5, 0.5, 3.0, -0.5, -1.2, 1.2, 0.7],
+    ],
 )
 def test_finds_the_weights_that_made_the_data(weights: list[float]) -> None:
     blend = learned(*drawn(4000, 8, weights))
     np.testing.assert_allclose(blend[: len(weights)], weights, atol=0.3)
-    assert blend[len(weights) :] == (0.0,) * (6 - len(weights))
+    assert blend[len(weights) :] == (0.0,) * (7 - len(weights))
 
 
 def several_true(n: int, width: int) -> _Softmax:

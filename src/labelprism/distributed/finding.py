@@ -99,5 +99,5 @@ def held_candidates(found: Found) -> Lists:
 
 
 def held_of(found: Found, held: Chunk | None) -> Any:
-    """Return what forest and centroids say of the held-out rows, and their labels; None where there are none."""
-    return None if held is None else (found.held, held.Y)
+    """Return what forest and centroids say of the held-out rows, and these rows; None where there are none."""
+    return None if held is None else (found.held, held)

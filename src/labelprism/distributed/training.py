@@ -54,6 +54,13 @@ from labelprism.distributed.spread_tasks import total_of
 from labelprism.distributed.subtrees import grown_forest
 from labelprism.filters import SpectralForest
 from labelprism.heads.label_clusters import LabelClusters
+from labelprism.heads.near_examples import (
+    Examples,
+    example_arrays,
+    example_votes,
+    joined_examples,
+    strongest_examples,
+)
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics.ranking import inverse_propensity_of_counts
 from labelprism.recipe_model import (
@@ -68,6 +75,7 @@ from labelprism.recipe_settings import RecipeSettings
 from labelprism.recipe_stages import (
     Learned,
     Opinions,
+    asks_examples,
     held_out_rows,
     kept_classes,
     learned_blend,
@@ -153,9 +161,12 @@ class DistributedTraining:
         self._note("head")
         trained: list[Shard] = cluster.fetch("head", [shard for _, shard in shards])
         all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
-        learned = self._blend(said, n_held, trained, seen, all_counts)
+        examples = self._examples(seen) if n_held else []
+        learned = self._blend(said, n_held, trained, seen, all_counts, examples)
+        if learned.uses_examples and joins:
+            examples.append(chunk_examples(said[1], self.settings.longest_example_list))
         self._note("blend")
-        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned)
+        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned, examples)
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model, chunks.counts.weighted
@@ -291,20 +302,37 @@ class DistributedTraining:
         self.stages.save("head", {"ends": np.array([0, *(end for _, end in ranges)])})
         return ranges, list(memory)
 
-    def _blend(self, of_held: Any, n_held: int, shards: list[Shard], seen: Chunks, counts: LabelCounts) -> Learned:
+    def _examples(self, seen: Chunks) -> list[Examples]:
+        """Return the examples that may be near a row, chunk by chunk; none where it is not asked if they help."""
+        longest = self.settings.longest_example_list
+        n_entries = sum(facts.n_entries for facts in seen.facts)
+        if not asks_examples(self.settings, seen.shape[1], n_entries):
+            return []
+        found = [self.cluster.submit("head", "examples", chunk_examples, chunk, longest) for chunk in seen.futures]
+        return [self.cluster.fetch("head", part) for part in found]
+
+    def _blend(
+        self, of_held: Any, n_held: int, shards: list[Shard], seen: Chunks, counts: LabelCounts,
+        examples: list[Examples],
+    ) -> Learned:  # fmt: skip
         if not n_held:
             return Learned()
-        (indptr, at, log_forest, cosine), Y = of_held
-        importance = None
+        (indptr, at, log_forest, cosine), held = of_held
+        importance = votes = None
         if self.objective == "propensity":
             importance = inverse_propensity_of_counts(counts.plain, int(seen.first_rows[-1]) + n_held)
         margins = sp.csr_array(sp.hstack([shard.margins for shard in shards], format="csr"))
-        opinions = Opinions(indptr, at, log_forest, cosine, *said_of_held_out(margins, indptr, at, self.clusters))
-        return learned_blend(opinions, Y, seen.counts.weighted, importance, self.settings)
+        if examples:
+            joined = joined_examples(examples, self.settings.longest_example_list)
+            votes = example_votes(joined, held.X, indptr, at, held.Y.shape[1])
+        said = said_of_held_out(margins, indptr, at, self.clusters)
+        opinions = Opinions(indptr, at, log_forest, cosine, *said, votes)
+        return learned_blend(opinions, held.Y, seen.counts.weighted, importance, self.settings)
 
     def _model(
-        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, learned: Learned
-    ) -> DefaultRecipe:
+        self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, learned: Learned,
+        examples: list[Examples],
+    ) -> DefaultRecipe:  # fmt: skip
         ends: list[Centroids] = self.cluster.fetch("centroids", centres)
         centre, norms = stacked([own.centre for own in ends]), np.concatenate([own.norms for own in ends])
         bias: Float32 = np.concatenate([shard.bias for shard in shards])
@@ -312,6 +340,8 @@ class DistributedTraining:
         clusters = self.clusters if learned.uses_clusters else None
         weights, bias = kept_classes(weights, bias, clusters, centre.shape[0], learned.own_share, self.settings)
         arrays = recipe_arrays(tables, weights, centre, LabelFacts(bias, counts, norms), self.settings, clusters)
+        if learned.uses_examples:
+            arrays |= example_arrays(joined_examples(examples, self.settings.longest_example_list))
         grown = SpectralForest(**self.settings.forest)
         return DefaultRecipe(
             arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)
@@ -331,6 +361,11 @@ def _with_validation(counts: LabelCounts, validation: Chunk | None) -> LabelCoun
 def as_is(value: Any) -> Any:
     """Return the value."""
     return value
+
+
+def chunk_examples(chunk: Chunk, longest: int) -> Examples:
+    """Return the rows of a chunk that may be near others."""
+    return strongest_examples(*chunk, longest)
 
 
 def no_head(shape: tuple[int, int], n_held: int) -> Shard:
