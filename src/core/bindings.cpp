@@ -16,5 +16,6 @@ NB_MODULE(_core, m) {
   labelprism::bind_one_vs_rest(m);
   labelprism::bind_near_examples(m);
   labelprism::bind_predictor(m);
+  labelprism::bind_centroids(m);
   labelprism::bind_clusters(m);
 }

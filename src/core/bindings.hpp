@@ -210,6 +210,7 @@ void bind_one_vs_rest(nb::module_& m);
 void bind_forest(nb::module_& m);
 void bind_growth(nb::module_& m);
 void bind_predictor(nb::module_& m);
+void bind_centroids(nb::module_& m);
 void bind_clusters(nb::module_& m);
 void bind_near_examples(nb::module_& m);
 

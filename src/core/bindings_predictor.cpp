@@ -37,7 +37,8 @@ void bind_tables(nb::class_<Predictor>& predictor) {
           "tables_of",
           [](Vector<std::int64_t> centroid_indptr, Vector<std::int32_t> centroid_indices, Vector<float> centroid_data,
              Vector<std::int64_t> head_indptr, Vector<std::int32_t> head_indices, Vector<float> head_data,
-             Vector<double> norms, std::int64_t n_features, std::int64_t longest_list, std::int64_t longest_vote_list) {
+             Vector<double> norms, std::int64_t n_features, std::int64_t longest_list, std::int64_t longest_vote_list,
+             int n_threads) {
             const CsrView centroids = checked_csr(centroid_indptr, centroid_indices, centroid_data, n_features);
             const CsrView head = checked_csr(head_indptr, head_indices, head_data, n_features);
             require(centroids.n_rows == head.n_rows, "centroids and head must have a row for every label");
@@ -53,7 +54,7 @@ void bind_tables(nb::class_<Predictor>& predictor) {
             const nb::capsule owner(tables, [](void* p) noexcept { delete static_cast<LabelTables*>(p); });
             {
               const nb::gil_scoped_release release;
-              *tables = label_tables(centroids, head, norms.data(), {longest_list, longest_vote_list});
+              *tables = label_tables(centroids, head, norms.data(), {longest_list, longest_vote_list}, n_threads);
             }
             nb::dict arrays;
             arrays["lists"] = view_of<std::int64_t>(tables->lists, owner);
@@ -70,7 +71,7 @@ void bind_tables(nb::class_<Predictor>& predictor) {
           },
           array("centroid_indptr"), array("centroid_indices"), array("centroid_data"), array("head_indptr"),
           array("head_indices"), array("head_data"), array("norms"), "n_features"_a, "longest_list"_a,
-          "longest_vote_list"_a,
+          "longest_vote_list"_a, "n_threads"_a = 1,
           "What head and centroids, (c, d), know of labels, laid out for prediction; see label_tables.hpp.")
       .def(
           "weights",

@@ -30,6 +30,16 @@ class Buffer {
     size_ += count;
   }
   void truncate(std::size_t size) { size_ = size; }
+  // Makes room for just so many elements; those that are new are not set.
+  void resize(std::size_t size) {
+    if (size > capacity_) reallocate(size);
+    size_ = size;
+  }
+  void clear() {
+    large_free(data_);
+    data_ = nullptr;
+    size_ = capacity_ = 0;
+  }
 
   T* data() { return data_; }
   const T* data() const { return data_; }

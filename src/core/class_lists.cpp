@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "node_rows.hpp"
+#include "ordered_set.hpp"
 #include "thread_pool.hpp"
 
 namespace labelprism {
@@ -13,40 +14,8 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 256;
 
-// A set of clusters that is read in ascending order without a sort: a bit for every cluster, and a bit for every word
-// of these that is not 0.
-class ClusterSet {
- public:
-  void make_room(std::int64_t n_clusters) {
-    words_.assign(static_cast<std::size_t>(n_clusters / 64 + 1), 0);
-    used_.assign(words_.size() / 64 + 1, 0);
-  }
-
-  void insert(std::int32_t cluster) {
-    const auto number = static_cast<std::uint32_t>(cluster);
-    words_[number >> 6] |= std::uint64_t{1} << (number & 63);
-    used_[number >> 12] |= std::uint64_t{1} << ((number >> 6) & 63);
-  }
-
-  // Takes all clusters out, in ascending order.
-  template <class Visit>
-  void empty(const Visit& visit) {
-    for (std::size_t u = 0; u < used_.size(); ++u) {
-      for (; used_[u]; used_[u] &= used_[u] - 1) {
-        const std::size_t w = 64 * u + lowest_bit(used_[u]);
-        for (; words_[w]; words_[w] &= words_[w] - 1) visit(static_cast<std::int64_t>(64 * w + lowest_bit(words_[w])));
-      }
-    }
-  }
-
- private:
-  static std::size_t lowest_bit(std::uint64_t bits) { return static_cast<std::size_t>(__builtin_ctzll(bits)); }
-
-  std::vector<std::uint64_t> words_, used_;
-};
-
 struct ClassRoom {
-  ClusterSet met;
+  OrderedSet met;
   std::vector<std::uint8_t> is_own;  // whether a cluster is one of the row's own labels
 };
 

@@ -6,6 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "node_rows.hpp"
+#include "nth_largest.hpp"
+#include "thread_pool.hpp"
+
 namespace labelprism {
 namespace {
 
@@ -14,53 +18,173 @@ constexpr std::int64_t kShortList = 128, kLabelsPerEntry = 64;
 // Lists become arrays by label when they are longer than this and have at least one label in `kLabelsPerDenseEntry`.
 constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 3;
 
+constexpr std::int64_t kFeaturesPerTask = 64;
+
 std::int64_t words_of(std::int64_t n_labels) { return (n_labels + 31) / 32; }
 
-// A matrix column by column, rows ascending.
-struct ByColumn {
-  std::vector<std::int64_t> begin;
-  std::vector<std::int32_t> label;
-  std::vector<float> value;
+// What head and centroid of a label have for a feature.
+struct JoinedEntry {
+  std::uint32_t label;  // with kHasCentroid where the centroid has the feature, be it with a weight of 0
+  std::uint32_t pair;
+};
+constexpr std::uint32_t kHasCentroid = 0x80000000u;
 
-  explicit ByColumn(const CsrView& matrix) {
-    const std::int64_t n_entries = matrix.indptr[matrix.n_rows];
-    label.resize(static_cast<std::size_t>(n_entries));
-    value.resize(label.size());
-    begin.assign(static_cast<std::size_t>(matrix.n_columns) + 1, 0);
-    for (std::int64_t t = 0; t < n_entries; ++t) ++begin[static_cast<std::size_t>(matrix.indices[t]) + 1];
-    for (std::size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
-    std::vector<std::int64_t> next(begin.begin(), begin.end() - 1);
-    for (std::int64_t row = 0; row < matrix.n_rows; ++row) {
-      for (std::int64_t t = matrix.indptr[row]; t < matrix.indptr[row + 1]; ++t) {
-        const auto at = static_cast<std::size_t>(next[static_cast<std::size_t>(matrix.indices[t])]++);
-        label[at] = static_cast<std::int32_t>(row);
-        value[at] = matrix.data[t];
+// Head and centroids feature by feature, labels ascending.
+//
+// Labels are taken in ascending order, so an entry of a label either comes after all that a feature has, or meets the
+// entry that its label made just before. Threads take parts of the labels, with places of their own for every feature.
+class JoinedWeights {
+ public:
+  JoinedWeights(const CsrView& centroids, const CsrView& head, int n_threads) {
+    const std::int64_t n_entries = centroids.indptr[centroids.n_rows] + head.indptr[head.n_rows];
+    // Every part has places for all features, which must not take more memory than the entries do.
+    const std::int64_t n_parts =
+        std::clamp<std::int64_t>(n_entries / (4 * centroids.n_columns + 1), 1, std::max(n_threads, 1));
+    std::vector<std::int64_t> first_label;
+    for (std::int64_t part = 0; part <= n_parts; ++part) {
+      first_label.push_back(label_of_entry(centroids, head, n_entries / n_parts * part, part == n_parts));
+    }
+    parts_.resize(static_cast<std::size_t>(n_parts));
+    const auto for_parts = [&](const auto& use) {
+      parallel_for(n_parts, n_threads, [&](std::int64_t number) {
+        const auto part = static_cast<std::size_t>(number);
+        use(parts_[part], first_label[part], first_label[part + 1]);
+      });
+    };
+    const auto n_features = static_cast<std::size_t>(centroids.n_columns);
+    for_parts([&](Part& part, std::int64_t begin, std::int64_t end) {
+      part.places.assign(n_features, Place{0, -1, 0});
+      for (const CsrView* matrix : {&centroids, &head}) {
+        for (std::int64_t t = matrix->indptr[begin]; t < matrix->indptr[end]; ++t) {
+          ++part.places[static_cast<std::size_t>(matrix->indices[t])].end;
+        }
+      }
+      part.first.resize(n_features);
+    });
+    std::int64_t before = 0;
+    for (std::size_t feature = 0; feature < n_features; ++feature) {
+      for (Part& part : parts_) {
+        part.first[feature] = before;
+        before += std::exchange(part.places[feature].end, before);
+      }
+    }
+    entries_.resize(static_cast<std::size_t>(n_entries));
+    for_parts([&](Part& part, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t label = begin; label < end; ++label) {
+        for (std::int64_t t = head.indptr[label]; t < head.indptr[label + 1]; ++t) {
+          std::uint32_t& pair = entry_of(label, part.place(head.indices[t])).pair;
+          pair = (pair & 0xFFFF0000u) | to_half(from_half(pair) + head.data[t]);
+        }
+        for (std::int64_t t = centroids.indptr[label]; t < centroids.indptr[label + 1]; ++t) {
+          Place& place = part.place(centroids.indices[t]);
+          JoinedEntry& found = entry_of(label, place);
+          place.n_centroids += (found.label & kHasCentroid) == 0;
+          found.label |= kHasCentroid;
+          found.pair = (found.pair & 0xFFFFu) | to_half(from_half(found.pair >> 16) + centroids.data[t]) << 16;
+        }
+      }
+    });
+  }
+
+  std::int64_t length(std::int64_t feature) const {
+    std::int64_t found = 0;
+    for (const Part& part : parts_) found += part.end(feature) - part.begin(feature);
+    return found;
+  }
+
+  std::int64_t n_centroids(std::int64_t feature) const {
+    std::int64_t found = 0;
+    for (const Part& part : parts_) found += part.places[static_cast<std::size_t>(feature)].n_centroids;
+    return found;
+  }
+
+  // Calls visit(entry) for the labels of a feature, ascending.
+  template <class Visit>
+  void visit(std::int64_t feature, const Visit& visit) const {
+    for (const Part& part : parts_) {
+      for (std::int64_t t = part.begin(feature); t < part.end(feature); ++t) {
+        visit(entries_[static_cast<std::size_t>(t)]);
       }
     }
   }
+
+ private:
+  struct Place {
+    std::int64_t end;  // of the entries of a feature so far
+    std::int32_t last_label;
+    std::int32_t n_centroids;  // of these
+  };
+  struct Part {
+    LargeVector<std::int64_t> first;
+    LargeVector<Place> places;
+
+    Place& place(std::int32_t feature) { return places[static_cast<std::size_t>(feature)]; }
+    std::int64_t begin(std::int64_t feature) const { return first[static_cast<std::size_t>(feature)]; }
+    std::int64_t end(std::int64_t feature) const { return places[static_cast<std::size_t>(feature)].end; }
+  };
+
+  // The first label that has no entry before this one of all.
+  static std::int64_t label_of_entry(const CsrView& centroids, const CsrView& head, std::int64_t entry, bool is_end) {
+    std::int64_t low = 0, high = centroids.n_rows;
+    if (is_end) return high;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (centroids.indptr[middle] + head.indptr[middle] < entry) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  JoinedEntry& entry_of(std::int64_t label, Place& place) {
+    if (place.last_label != label) {
+      place.last_label = static_cast<std::int32_t>(label);
+      entries_[static_cast<std::size_t>(place.end++)] = {static_cast<std::uint32_t>(label), 0};
+    }
+    return entries_[static_cast<std::size_t>(place.end - 1)];
+  }
+
+  std::vector<Part> parts_;
+  LargeVector<JoinedEntry> entries_;
 };
 
-// Makes the lists of StrongestLabels, feature by feature.
-class StrongestBuilder {
+// The labels whose centroids have the feature at hand: weights, as numbers that can be ranked, and sums of examples.
+struct ListRoom {
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint16_t> ordered;
+  std::vector<double> sums;
+};
+
+// The lists of StrongestLabels, whose lengths are known beforehand.
+class StrongestLists {
  public:
-  explicit StrongestBuilder(std::int64_t longest) : longest_(static_cast<std::size_t>(longest)) { begin_.push_back(0); }
-
-  void add(float weight, std::int32_t label) { strongest_.emplace_back(-weight, label); }
-
-  // Ends the list of a feature. Of equals the smaller labels are kept.
-  void end_list() {
-    if (strongest_.size() > longest_) {
-      const auto end = strongest_.begin() + static_cast<std::ptrdiff_t>(longest_);
-      std::nth_element(strongest_.begin(), end, strongest_.end());
-      strongest_.erase(end, strongest_.end());
-      std::sort(strongest_.begin(), strongest_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  StrongestLists(const JoinedWeights& joined, std::int64_t n_features, std::int64_t longest)
+      : longest_(longest), begin_(static_cast<std::size_t>(n_features) + 1) {
+    begin_[0] = 0;
+    for (std::size_t i = 0; i + 1 < begin_.size(); ++i) {
+      begin_[i + 1] = begin_[i] + std::min(joined.n_centroids(static_cast<std::int64_t>(i)), longest);
     }
-    for (const auto& [negative, label] : strongest_) {
-      label_.push_back(label);
-      weight_.push_back(static_cast<std::uint16_t>(to_half(-negative)));
+    label_.resize(static_cast<std::size_t>(begin_.back()));
+    weight_.resize(label_.size());
+  }
+
+  // Takes the strongest of some labels by their weights. Of equals the smaller labels are kept.
+  void write(std::int64_t feature, const std::vector<std::int32_t>& labels, const std::vector<std::uint16_t>& ordered) {
+    auto at = static_cast<std::size_t>(begin_[static_cast<std::size_t>(feature)]);
+    const auto add = [&](std::size_t i) {
+      label_[at] = labels[i];
+      weight_[at++] = half_of_ordered(ordered[i]);
+    };
+    if (static_cast<std::int64_t>(labels.size()) <= longest_) {
+      for (std::size_t i = 0; i < labels.size(); ++i) add(i);
+    } else {
+      Threshold<std::uint16_t> least = threshold_of_halves(ordered.data(), labels.size(), longest_);
+      for (std::size_t i = 0; i < labels.size(); ++i) {
+        if (least.admits(ordered[i])) add(i);
+      }
     }
-    begin_.push_back(static_cast<std::int64_t>(label_.size()));
-    strongest_.clear();
   }
 
   StrongestLabels taken() {
@@ -72,24 +196,38 @@ class StrongestBuilder {
   }
 
  private:
-  std::size_t longest_;
-  std::vector<std::pair<float, std::int32_t>> strongest_;  // of the feature at hand, weights negative
+  std::int64_t longest_;
   LargeVector<std::int64_t> begin_;
   LargeVector<std::int32_t> label_;
   LargeVector<std::uint16_t> weight_;
 };
 
+// Makes all lists: their sizes first, so that every array is made once and features are written in any order.
 class TablesBuilder {
  public:
-  TablesBuilder(std::int64_t n_labels, const double* norms, const LongestLists& longest)
-      : n_labels_(n_labels), norms_(norms), has_votes_(longest.votes > 0), near_(longest.near), votes_(longest.votes) {}
+  TablesBuilder(const CsrView& centroids, const CsrView& head, const double* norms, const LongestLists& longest,
+                int n_threads)
+      : n_labels_(centroids.n_rows),
+        n_features_(centroids.n_columns),
+        norms_(norms),
+        has_votes_(longest.votes > 0),
+        n_threads_(n_threads),
+        joined_(centroids, head, n_threads),
+        near_(joined_, n_features_, longest.near),
+        votes_(joined_, has_votes_ ? n_features_ : 0, longest.votes) {
+    place_lists();
+  }
 
-  LabelTables build(const ByColumn& by_centroid, const ByColumn& by_head) {
-    lists_.reserve(by_head.begin.size() - 1);
-    for (std::size_t feature = 0; feature + 1 < by_head.begin.size(); ++feature) {
-      join(by_centroid, by_head, feature);
-      add_strongest(by_centroid, feature);
-    }
+  LabelTables build() {
+    Lender<ListRoom> rooms;
+    parallel_ranges(n_features_, kFeaturesPerTask, n_threads_, [&](std::int64_t begin, std::int64_t end) {
+      rooms.lend([&](ListRoom& room) {
+        for (std::int64_t feature = begin; feature < end; ++feature) {
+          write_list(feature);
+          write_strongest(feature, room);
+        }
+      });
+    });
     LabelTables made;
     made.n_labels = n_labels_;
     made.lists = Stored(std::move(lists_));
@@ -102,73 +240,91 @@ class TablesBuilder {
   }
 
  private:
-  // Merges what head and centroids have for a feature into one list.
-  void join(const ByColumn& by_centroid, const ByColumn& by_head, std::size_t feature) {
-    auto s = static_cast<std::size_t>(by_head.begin[feature]), t = static_cast<std::size_t>(by_centroid.begin[feature]);
-    const auto s_end = static_cast<std::size_t>(by_head.begin[feature + 1]);
-    const auto t_end = static_cast<std::size_t>(by_centroid.begin[feature + 1]);
-    labels_.clear();
-    joined_.clear();
-    while (s < s_end || t < t_end) {
-      std::int32_t label = std::numeric_limits<std::int32_t>::max();
-      float weight = 0, cosine = 0;
-      if (s < s_end) label = by_head.label[s];
-      if (t < t_end) label = std::min(label, by_centroid.label[t]);
-      while (s < s_end && by_head.label[s] == label) weight += by_head.value[s++];
-      while (t < t_end && by_centroid.label[t] == label) cosine += by_centroid.value[t++];
-      labels_.push_back(label);
-      joined_.push_back(weight_pair(weight, cosine));
+  void place_lists() {
+    std::int64_t n_pairs = 0, n_list_labels = 0, n_words = 0;
+    lists_.reserve(static_cast<std::size_t>(n_features_));
+    for (std::int64_t feature = 0; feature < n_features_; ++feature) {
+      const std::int64_t length = joined_.length(feature);
+      WeightList list{n_pairs, n_list_labels, static_cast<std::int32_t>(length), WeightList::kShort};
+      if (length > kShortDenseList && length * kLabelsPerDenseEntry >= n_labels_) {
+        list.layout = WeightList::kArray;
+        n_pairs += n_labels_;
+      } else if (length > kShortList && length * kLabelsPerEntry >= n_labels_) {
+        list.layout = WeightList::kBitmap;
+        list.first_label = n_words;
+        n_words += words_of(n_labels_);
+        n_pairs += length + 1;
+      } else {
+        n_pairs += length;
+        n_list_labels += length;
+      }
+      lists_.push_back(list);
     }
-    add_list();
+    pairs_.resize(static_cast<std::size_t>(n_pairs));
+    list_labels_.resize(static_cast<std::size_t>(n_list_labels));
+    words_.resize(static_cast<std::size_t>(n_words));
   }
 
-  void add_list() {
-    const auto length = static_cast<std::int64_t>(labels_.size());
-    WeightList list{static_cast<std::int64_t>(pairs_.size()), static_cast<std::int64_t>(list_labels_.size()),
-                    static_cast<std::int32_t>(length), WeightList::kShort};
-    if (length > kShortDenseList && length * kLabelsPerDenseEntry >= n_labels_) {
-      list.layout = WeightList::kArray;
-      pairs_.resize(pairs_.size() + static_cast<std::size_t>(n_labels_), 0);
-      std::uint32_t* by_label = pairs_.data() + list.first_pair;
-      for (std::size_t i = 0; i < labels_.size(); ++i) by_label[labels_[i]] = joined_[i];
-    } else if (length > kShortList && length * kLabelsPerEntry >= n_labels_) {
-      list.layout = WeightList::kBitmap;
-      list.first_label = static_cast<std::int64_t>(words_.size());
-      words_.resize(words_.size() + static_cast<std::size_t>(words_of(n_labels_)), LabelWord{0, 0});
-      LabelWord* words = words_.data() + list.first_label;
-      for (const std::int32_t label : labels_) words[label / 32].bits |= std::uint32_t{1} << (label % 32);
-      for (std::size_t i = labels_.size(); i-- > 0;) words[labels_[i] / 32].before = static_cast<std::uint32_t>(i);
-      pairs_.push_back(0);
-      pairs_.insert(pairs_.end(), joined_.begin(), joined_.end());
+  void write_list(std::int64_t feature) {
+    const WeightList& list = lists_[static_cast<std::size_t>(feature)];
+    std::uint32_t* pair = pairs_.data() + list.first_pair;
+    if (list.layout == WeightList::kArray) {
+      std::fill(pair, pair + n_labels_, 0u);
+      joined_.visit(feature, [&](const JoinedEntry& entry) { pair[entry.label & ~kHasCentroid] = entry.pair; });
+    } else if (list.layout == WeightList::kBitmap) {
+      LabelWord* const words = words_.data() + list.first_label;
+      std::fill(words, words + words_of(n_labels_), LabelWord{0, 0});
+      std::uint32_t place = 0;
+      *pair = 0;
+      joined_.visit(feature, [&](const JoinedEntry& entry) {
+        const std::uint32_t label = entry.label & ~kHasCentroid;
+        LabelWord& word = words[label / 32];
+        if (word.bits == 0) word.before = place;
+        word.bits |= std::uint32_t{1} << (label % 32);
+        pair[++place] = entry.pair;
+      });
     } else {
-      list_labels_.insert(list_labels_.end(), labels_.begin(), labels_.end());
-      pairs_.insert(pairs_.end(), joined_.begin(), joined_.end());
+      std::int32_t* label = list_labels_.data() + list.first_label;
+      joined_.visit(feature, [&](const JoinedEntry& entry) {
+        *label++ = static_cast<std::int32_t>(entry.label & ~kHasCentroid);
+        *pair++ = entry.pair;
+      });
     }
-    lists_.push_back(list);
   }
 
-  void add_strongest(const ByColumn& by_centroid, std::size_t feature) {
-    const auto begin = static_cast<std::size_t>(by_centroid.begin[feature]);
-    const auto end = static_cast<std::size_t>(by_centroid.begin[feature + 1]);
+  void write_strongest(std::int64_t feature, ListRoom& room) {
+    const auto length = static_cast<std::size_t>(lists_[static_cast<std::size_t>(feature)].length);
+    room.labels.resize(length);
+    room.ordered.resize(length);
+    std::size_t count = 0;
+    joined_.visit(feature, [&](const JoinedEntry& entry) {
+      room.labels[count] = static_cast<std::int32_t>(entry.label & ~kHasCentroid);
+      room.ordered[count] = ordered_half(entry.pair >> 16);
+      count += (entry.label & kHasCentroid) != 0;
+    });
+    room.labels.resize(count);
+    near_.write(feature, room.labels, room.ordered);
+    if (!has_votes_) return;
     // The sum of a label's examples is its centroid times the norm.
-    const auto sum = [&](std::size_t t) { return by_centroid.value[t] * norms_[by_centroid.label[t]]; };
+    room.sums.resize(count);
     double total = std::numeric_limits<double>::min();
-    for (std::size_t t = begin; t < end; ++t) total += std::fabs(sum(t));
-    for (std::size_t t = begin; t < end; ++t) {
-      near_.add(by_centroid.value[t], by_centroid.label[t]);
-      // Ranked as it is stored: labels of the same share stay equal however their sums were rounded.
-      if (has_votes_) votes_.add(from_half(to_half(static_cast<float>(sum(t) / total))), by_centroid.label[t]);
+    for (std::size_t i = 0; i < count; ++i) {
+      room.sums[i] = from_half(half_of_ordered(room.ordered[i])) * norms_[room.labels[i]];
+      total += std::fabs(room.sums[i]);
     }
-    near_.end_list();
-    if (has_votes_) votes_.end_list();
+    // Ranked as it is stored: labels of the same share stay equal however their sums were rounded.
+    for (std::size_t i = 0; i < count; ++i) {
+      room.ordered[i] = ordered_half(to_half(static_cast<float>(room.sums[i] / total)));
+    }
+    votes_.write(feature, room.labels, room.ordered);
   }
 
-  std::int64_t n_labels_;
+  std::int64_t n_labels_, n_features_;
   const double* norms_;
   bool has_votes_;
-  std::vector<std::int32_t> labels_;   // of the feature at hand,
-  std::vector<std::uint32_t> joined_;  // and their weights
-  StrongestBuilder near_, votes_;
+  int n_threads_;
+  JoinedWeights joined_;
+  StrongestLists near_, votes_;
   LargeVector<WeightList> lists_;
   LargeVector<std::int32_t> list_labels_;
   LargeVector<std::uint32_t> pairs_;
@@ -210,8 +366,8 @@ bool is_whole(const StrongestLabels& lists, std::size_t n_features) {
 }  // namespace
 
 LabelTables label_tables(const CsrView& centroids, const CsrView& head, const double* norms,
-                         const LongestLists& longest) {
-  return TablesBuilder(centroids.n_rows, norms, longest).build(ByColumn(centroids), ByColumn(head));
+                         const LongestLists& longest, int n_threads) {
+  return TablesBuilder(centroids, head, norms, longest, n_threads).build();
 }
 
 void check_tables(const LabelTables& tables) {

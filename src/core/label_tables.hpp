@@ -54,9 +54,9 @@ struct LongestLists {
 };
 
 // `head` and `centroids` are n_labels x n_features; `norms` has that of the sum of each label's examples, for as many
-// labels as have centroids.
+// labels as have centroids. The result does not depend on n_threads.
 LabelTables label_tables(const CsrView& centroids, const CsrView& head, const double* norms,
-                         const LongestLists& longest);
+                         const LongestLists& longest, int n_threads);
 
 // Throws std::invalid_argument unless all that is read without a check is in range.
 void check_tables(const LabelTables& tables);

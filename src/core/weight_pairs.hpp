@@ -12,27 +12,32 @@ struct LabelWord {
   std::uint32_t bits, before;
 };
 
-// Rounds to the nearest float16, of two to the even one; what is too large becomes the largest, NaN too.
-static inline std::uint32_t to_half(float value) {
-  std::uint32_t bits;
+static inline std::int32_t bits_of(float value) {
+  std::int32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
-  const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude >= 0x477FF000u) return sign | 0x7BFFu;
-  if (magnitude < 0x38800000u) {  // below the smallest normal number: adding 0.5 leaves steps of 2^-24
-    float shifted;
-    std::memcpy(&shifted, &magnitude, sizeof shifted);
-    shifted += 0.5f;
-    std::memcpy(&bits, &shifted, sizeof bits);
-    return sign | (bits - 0x3F000000u);
-  }
-  return sign | ((magnitude + 0xFFFu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13);
+  return bits;
+}
+static inline float float_of(std::int32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Rounds to the nearest float16, of two to the even one; what is too large becomes the largest, NaN too. There are no
+// jumps: small numbers among others would mispredict them, and compilers make vectors of what is left.
+static inline std::uint32_t to_half(float value) {
+  const std::int32_t bits = bits_of(value), magnitude = bits & 0x7FFFFFFF;
+  // Below the smallest normal number, adding 0.5 leaves steps of 2^-24.
+  const std::int32_t small = bits_of(float_of(magnitude) + 0.5f) - 0x3F000000;
+  const std::int32_t normal = (magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13;
+  const std::int32_t finite = magnitude < 0x38800000 ? small : normal;
+  return static_cast<std::uint32_t>((magnitude >= 0x477FF000 ? 0x7BFF : finite) | ((bits >> 16) & 0x8000));
 }
 
 static inline float from_half(std::uint32_t half) {
-  const std::uint32_t magnitude = (half & 0x7FFFu) << 13;
-  float value;
-  std::memcpy(&value, &magnitude, sizeof value);
-  return (half & 0x8000u) ? -value * 0x1p112f : value * 0x1p112f;
+  const auto magnitude = static_cast<std::int32_t>((half & 0x7FFFu) << 13);
+  const auto sign = static_cast<std::int32_t>((half & 0x8000u) << 16);
+  return float_of(bits_of(float_of(magnitude) * 0x1p112f) | sign);
 }
 
 static inline std::uint32_t weight_pair(float head, float centroid) { return to_half(head) | to_half(centroid) << 16; }

@@ -528,6 +528,46 @@ def candidate_scores(
     candidates: Int32,
     n_threads: int = 1,
 ) -> Float32: ...
+def label_sums(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_features: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    weight: Float32,
+    n_threads: int = 1,
+) -> CsrArrays: ...
+def label_centroids(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_columns: int,
+    label_indptr: Int64,
+    labels: Int32,
+    n_labels: int,
+    weight: Float32,
+    start_indptr: Int64,
+    start_indices: Int32,
+    start_data: Float32,
+    n_features: int,
+    n_threads: int = 1,
+) -> tuple[CsrArrays, Float64]: ...
+def cut_centroids(
+    indptr: Int64, indices: Int32, data: Float32, norms: Float64, n_features: int, n_threads: int = 1
+) -> CsrArrays: ...
+def mean_rows(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    n_columns: int,
+    n_rows: int,
+    shares: Float32,
+    drop: float,
+    n_threads: int = 1,
+) -> CsrArrays: ...
+def round_to_half(values: Float32, n_threads: int = 1) -> Float32: ...
 def cluster_labels(
     indptr: Int64,
     indices: Int32,
@@ -612,6 +652,7 @@ class Predictor:
         n_features: int,
         longest_list: int,
         longest_vote_list: int,
+        n_threads: int = 1,
     ) -> dict[str, npt.NDArray[Any]]: ...
     def weights(self) -> tuple[Int64, Int32, Float32, Float32]: ...
     def predict(

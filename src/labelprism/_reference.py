@@ -46,6 +46,42 @@ def top_k_row(columns: Int32, scores: Float32, k: int) -> tuple[list[int], list[
     return [int(c) for _, c in order] + [-1] * missing, [float(-s) for s, _ in order] + [-np.inf] * missing
 
 
+# ---------------------------------------------------------------------------------------- centroids and their lists
+
+
+def label_sums(X: sp.csr_array, Y: sp.csr_array, weight: Float32) -> Any:
+    """Y'D X: the weighted sum of the rows of every label, dense, one row after the other in float32."""
+    sums = np.zeros((Y.shape[1], X.shape[1]), np.float32)
+    for row in range(X.shape[0]):
+        labels = Y.indices[Y.indptr[row] : Y.indptr[row + 1]]
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        sums[labels[:, None], X.indices[part]] += weight[row] * X.data[part]
+    return sums
+
+
+def cut_centroid_row(sums: Float32, norm: float, n_features: int) -> Any:
+    """Return a dense row of sums, 0 but for its largest values, divided by the norm and rounded to float16."""
+    kept, _ = top_k_row(np.flatnonzero(sums).astype(np.int32), sums[np.flatnonzero(sums)], n_features)
+    columns = [column for column in kept if column >= 0]
+    row = np.zeros_like(sums)
+    row[columns] = (sums[columns] / max(norm, 1e-12)).astype(np.float32).astype(np.float16)
+    return row
+
+
+def mean_rows(matrix: Any, n_rows: int, shares: Float32, drop: float) -> Any:
+    """Return the sums of n_rows rows times their shares, and the rows after them, dense in float64."""
+    matrix, end = np.asarray(matrix, np.float64), n_rows * len(shares)
+    sums = np.einsum("krd,k->rd", matrix[:end].reshape(len(shares), n_rows, matrix.shape[1]), shares.astype(np.float64))
+    return np.concatenate([np.where(np.abs(sums) >= drop, sums, 0), matrix[end:]])
+
+
+def strongest_labels(column: Float32, longest: int) -> tuple[list[int], list[float]]:
+    """Return the labels of largest weight of one feature, ascending, and their weights; 0 is no weight."""
+    labels = np.flatnonzero(column).astype(np.int32)
+    kept = sorted(label for label in top_k_row(labels, column[labels], longest)[0] if label >= 0)
+    return kept, [float(column[label]) for label in kept]
+
+
 # ------------------------------------------------------------------------------------------------------------- a tree
 
 

@@ -22,7 +22,7 @@ from labelprism._stages import Checkpoint, NoStages, Stages, digest
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
-from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.centroids import label_centroids
 from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
 from labelprism.heads.near_examples import Examples, example_arrays, example_votes, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
@@ -205,9 +205,7 @@ class _Training:
         forest.fit(*rows.seen, stages=self.stages)
         forest._keep_scorer()
         self._note("forest")
-        sums = label_sums(*rows.seen)
-        norms = row_norms(sums)
-        centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
+        centre, norms = label_centroids(*rows.seen, self.settings.centroid_features, self.n_threads)
         self._note("centroids")
         found = self._candidates(forest, centre, norms, rows)
         self._note("candidates")
@@ -219,17 +217,16 @@ class _Training:
         del found  # all that is not needed any more makes room for the tables
         self._note("blend")
         if rows.is_joined and rows.n_seen < rows.X.shape[0]:
-            sums = sp.csr_array(sums + label_sums(*rows.held_out))
-            sums.sort_indices()
-            norms = row_norms(sums)
-            centre = centroids(sums, norms, self.settings.centroid_features, self.n_threads)
+            # Sums of the seen rows would have to be held all the time: they are taken again, held-out rows after them.
+            centre, norms = label_centroids(*rows.learned, self.settings.centroid_features, self.n_threads)
         weights, bias = kept_classes(
-            head.weights, head.bias, clusters, rows.Y.shape[1], learned.own_share, self.settings
+            head.weights, head.bias, clusters, rows.Y.shape[1], learned.own_share, self.settings, self.n_threads
         )
         labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
         examples = example_arrays(self._examples(rows.learned)) if learned.uses_examples else {}
-        del rows, sums, head
-        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters) | examples
+        del rows, head
+        arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters, self.n_threads)
+        arrays |= examples
         model = DefaultRecipe(
             arrays, recipe_meta(centre.shape, forest, learned.blend, learned.calibration, self.settings)
         )
@@ -273,7 +270,7 @@ class _Training:
 
     def _found(self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
-        settings, tables = self.settings, _centroid_tables(centre, norms, self.settings)
+        settings, tables = self.settings, _centroid_tables(centre, norms, self.settings, self.n_threads)
         native = self._finder(forest, tables, settings.training_candidates)
         narrow = (settings.training_smallest, settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
@@ -327,7 +324,7 @@ class _Training:
         Y, indptr, classes = self._classes(rows, found, clusters)
         known = indptr[: learned.X.shape[0] + 1]
         head._fit(learned.X, Y, known, classes[: known[-1]], is_held_out, learned.weight, stages=self.stages)
-        head.weights_.data = rounded(head.weights_.data)
+        head.weights_.data = rounded(head.weights_.data, self.n_threads)
         margins = head.held_out_margins_[rows.n_seen :]
         if not rows.is_joined:
             ends, asked = _rows_from(indptr, classes, rows.n_seen)
@@ -364,12 +361,12 @@ class _Training:
         return strongest_examples(*part, self.settings.longest_example_list, self.n_threads)
 
 
-def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSettings) -> tuple[Any, ...]:
+def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSettings, n_threads: int) -> tuple[Any, ...]:
     """Return the arrays of a predictor that knows centroids and votes alone."""
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     zeros = np.zeros(centre.shape[0], np.float32)
     no_clusters = np.zeros((0, centre.shape[0]), np.int32)
-    return (*label_arrays(nothing, centre, norms, settings).values(), no_clusters, zeros, zeros, None)
+    return (*label_arrays(nothing, centre, norms, settings, n_threads).values(), no_clusters, zeros, zeros, None)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

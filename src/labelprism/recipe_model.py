@@ -429,7 +429,7 @@ def forest_tables(forest: SpectralForest) -> Arrays:
 
 def recipe_arrays(
     forest: Arrays, head: sp.csr_array, centre: sp.csr_array, labels: LabelFacts, settings: RecipeSettings,
-    clusters: LabelClusters | None = None,
+    clusters: LabelClusters | None = None, n_threads: int = 1,
 ) -> Arrays:  # fmt: skip
     """Return the arrays of a model.
 
@@ -445,12 +445,14 @@ def recipe_arrays(
     settings : RecipeSettings
         How long the lists of labels are that retrieval looks at.
     clusters : LabelClusters, optional
+    n_threads : int
+        The result does not depend on it.
     """
     c = centre.shape[0]
     of_clusters = {} if clusters is None else {"cluster_of": clusters.of_label, "cluster_bias": labels.bias[c:]}
     return {
         **forest,
-        **label_arrays(head, centre, labels.norms, settings),
+        **label_arrays(head, centre, labels.norms, settings, n_threads),
         **of_clusters,
         "head_bias": labels.bias[:c],
         "label_counts": labels.counts,
@@ -459,15 +461,16 @@ def recipe_arrays(
 
 
 def label_arrays(
-    head: sp.csr_array, centre: sp.csr_array, norms: npt.NDArray[np.float64], settings: RecipeSettings
-) -> Arrays:
+    head: sp.csr_array, centre: sp.csr_array, norms: npt.NDArray[np.float64], settings: RecipeSettings,
+    n_threads: int = 1,
+) -> Arrays:  # fmt: skip
     """Return the arrays of head, centroids and votes; see `recipe_arrays`."""
     if head.shape[0] > centre.shape[0]:  # clusters have no centroids
         ends = np.full(head.shape[0] - centre.shape[0], centre.indptr[-1], centre.indptr.dtype)
         centre = csr_of(np.concatenate([centre.indptr, ends]), centre.indices, centre.data, head.shape)
     votes = settings.longest_vote_list if settings.vote_candidates else 0
     longest = (centre.shape[1], settings.longest_list, votes)
-    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest)
+    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest, n_threads)
     return {f"label_{name}": tables[name] for name in (*_LABEL_TABLES, *_VOTE_TABLES)}
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
+from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, row_range
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import (
@@ -233,7 +234,7 @@ def said_of_held_out(
 
 def kept_classes(
     weights: sp.csr_array, bias: Float32, clusters: LabelClusters | None, n_labels: int, own_share: float,
-    settings: RecipeSettings,
+    settings: RecipeSettings, n_threads: int = 1,
 ) -> tuple[sp.csr_array, Float32]:  # fmt: skip
     """Return the classifiers that a model keeps: of the labels, then of the clusters if these are used.
 
@@ -246,14 +247,14 @@ def kept_classes(
     own_share : float
         See `Learned`.
     settings : RecipeSettings
+    n_threads : int
     """
     if clusters is None:
         return row_range(weights, 0, n_labels), bias[:n_labels]
-    merged, merged_bias = merged_classes(weights, bias, clusters, own_share, OneVsRestHead(**settings.head).drop / 2)
-    merged.data = rounded(merged.data)
-    return merged, merged_bias
+    drop = OneVsRestHead(**settings.head).drop / 2
+    return merged_classes(weights, bias, clusters, own_share, drop, n_threads)
 
 
-def rounded(values: Float32) -> Float32:
+def rounded(values: Float32, n_threads: int = 1) -> Float32:
     """Round to what the model directory stores, so that a saved model predicts the same to the bit."""
-    return values.astype(np.float16).astype(np.float32)
+    return _core.round_to_half(values, n_threads)

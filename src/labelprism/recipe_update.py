@@ -66,7 +66,7 @@ def updated(
     arrays = {
         **model.arrays,
         **_filled_leaves(model, unit, Y, weight, n_jobs),
-        **label_arrays(weights, centre, norms, model.settings),
+        **label_arrays(weights, centre, norms, model.settings, thread_count(n_jobs)),
         **of_clusters,
         **_more_examples(model, unit, Y, weight, thread_count(n_jobs)),
         "head_bias": bias,
@@ -171,7 +171,7 @@ def _moved_centroids(
     old_norms, centre = _longer(model.arrays["label_norms"], c), _taller(model.centroids_, c)
     scale = np.repeat(old_norms, np.diff(centre.indptr)).astype(np.float32)
     old = sp.csr_array((centre.data * scale, centre.indices, centre.indptr), shape=centre.shape)
-    sums = sp.csr_array(old + label_sums(X, Y, weight))
+    sums = sp.csr_array(old + label_sums(X, Y, weight, n_threads))
     sums.sort_indices()
     # A centroid was cut to its largest features; what was cut off still counts for the norm.
     cut_off = np.maximum(np.square(old_norms) - np.square(row_norms(old)), 0.0)

@@ -16,7 +16,7 @@ from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, csr_parts
 from labelprism.distributed.chunks import Chunk
 from labelprism.distributed.sums import Partial, partly_added
-from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.centroids import label_centroids, label_sums
 from labelprism.heads.label_clusters import LabelClusters
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_stages import rounded
@@ -167,11 +167,11 @@ def group_sums(chunks: Sequence[Chunk], numbers: Sequence[int], n_chunks: int, l
 
 def range_centroids(sums: sp.csr_array, more: Chunk | None, labels: LabelRange, n_features: int) -> Centroids:
     """Return the centroids of a range of labels, with further rows if there are any."""
+    n_labels, d = sums.shape
+    rows = Chunk(sp.csr_array((0, d), dtype=np.float32), sp.csr_array((0, n_labels), dtype=np.float32), None)
     if more is not None:
-        sums = sp.csr_array(sums + range_sums(more, labels))
-    sums.sort_indices()
-    norms = row_norms(sums)
-    return Centroids(centroids(sums, norms, n_features), norms)
+        rows = Chunk(more.X, lists_of(more.Y).inside(labels).matrix(n_labels), more.weight)
+    return Centroids(*label_centroids(*rows, n_features, start=sums))
 
 
 def stacked(matrices: Sequence[sp.csr_array]) -> sp.csr_array:

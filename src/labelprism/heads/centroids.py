@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import Float32, csr_parts
+from labelprism._arrays import Float32, csr_of, csr_parts
 
 Float64 = npt.NDArray[np.float64]
 
 
-def label_sums(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None = None) -> sp.csr_array:
+def label_sums(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None = None, n_threads: int = 1) -> sp.csr_array:
     """Return the sum of the rows of each label, Y'X of shape (c, d), sorted.
 
     Parameters
     ----------
     X : csr_array of shape (n, d)
     Y : csr_array of shape (n, c)
+        Whatever its entries are, they count as ones.
     weight : float32 array of shape (n,), optional
         How much each row counts.
+    n_threads : int
+        The result does not depend on it.
     """
-    if weight is not None:
-        Y = sp.csr_array((np.repeat(weight, np.diff(Y.indptr)), Y.indices, Y.indptr), shape=Y.shape)
-    sums = sp.csr_array(Y.T.tocsr() @ X)
-    sums.sort_indices()
-    return sums
+    arguments: Any = (*_rows(X, Y, weight), n_threads)
+    return csr_of(*_core.label_sums(*arguments), (Y.shape[1], X.shape[1]))
+
+
+def label_centroids(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_features: int, n_threads: int = 1,
+    start: sp.csr_array | None = None,
+) -> tuple[sp.csr_array, Float64]:  # fmt: skip
+    """Return the `centroids` of the labels of rows and the norms of their sums, which are never held all at once.
+
+    Parameters
+    ----------
+    X, Y, weight : see `label_sums`
+    n_features : int
+        How many features a centroid keeps.
+    n_threads : int
+        The result does not depend on it.
+    start : csr_array of shape (c, d), optional
+        The sums of rows that come before these: the result has the bits of one over all of them.
+    """
+    before = csr_parts(sp.csr_array((0, X.shape[1]), dtype=np.float32) if start is None else start)
+    arguments: Any = (*_rows(X, Y, weight), *before, n_features, n_threads)
+    found, norms = _core.label_centroids(*arguments)
+    return csr_of(*found, (Y.shape[1], X.shape[1])), norms
+
+
+def _rows(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> tuple[Any, ...]:
+    """Return rows and their labels as the native core wants them."""
+    labels = csr_parts(Y)
+    weights = np.zeros(0, np.float32) if weight is None else np.ascontiguousarray(weight, np.float32)
+    return (*csr_parts(X), X.shape[1], labels.indptr, labels.indices, Y.shape[1], weights)
 
 
 def row_norms(matrix: sp.csr_array) -> Float64:
@@ -36,7 +67,7 @@ def row_norms(matrix: sp.csr_array) -> Float64:
 
 
 def centroids(sums: sp.csr_array, norms: Float64, n_features: int, n_threads: int = 1) -> sp.csr_array:
-    """Return the unit centroids of the labels, each cut to its largest features.
+    """Return the unit centroids of the labels, each cut to its largest features, in float16 as models keep them.
 
     Cosines with a cut centroid are a little too small, never too large (for features without negative values).
 
@@ -50,12 +81,4 @@ def centroids(sums: sp.csr_array, norms: Float64, n_features: int, n_threads: in
         How many features a centroid keeps.
     n_threads : int
     """
-    longest = int(np.diff(sums.indptr).max(initial=1))
-    columns, values = _core.top_k_csr(*csr_parts(sums), max(min(n_features, longest), 1), n_threads)
-    kept = columns >= 0
-    indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1), dtype=np.int64)])
-    scaled = (values / np.maximum(norms, 1e-12)[:, None]).astype(np.float32)
-    cut = sp.csr_array((scaled[kept], columns[kept], indptr), shape=sums.shape)
-    cut.sort_indices()
-    cut.data = cut.data.astype(np.float16).astype(np.float32)  # as models keep them
-    return cut
+    return csr_of(*_core.cut_centroids(*csr_parts(sums), norms, n_features, n_threads), sums.shape)

@@ -22,8 +22,6 @@ from labelprism._arrays import MAX_COLUMNS, Float32, Int32, Int64, check_whole, 
 MAX_CLUSTERS = 35_000
 """Of all clusterings together: prediction holds the places of candidates and clusters in 16 bits."""
 
-_LABELS_AT_ONCE = 1 << 13
-
 
 class LabelClusters(NamedTuple):
     """The clusters of all labels, in several clusterings.
@@ -169,31 +167,38 @@ def classes_of_rows(Y: sp.csr_array, clusters: LabelClusters, n_threads: int = 1
 
 
 def merged_classes(
-    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0
-) -> tuple[sp.csr_array, Float32]:
-    """Return the classifiers that are kept for prediction: `mean_of_classes`, then `cluster_part`.
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0,
+    n_threads: int = 1,
+) -> tuple[sp.csr_array, Float32]:  # fmt: skip
+    """Return the classifiers that models keep: `mean_of_classes`, then `cluster_part`.
 
     Parameters
     ----------
-    weights, bias, clusters, own_share, drop : see `mean_of_classes`
+    weights, bias, clusters, own_share, drop, n_threads : see `mean_of_classes`
 
     Returns
     -------
     weights : csr_array of shape (c + n_clusters, d), float32
     bias : float32 array of shape (c + n_clusters,)
     """
-    of_labels = mean_of_classes(weights, bias, clusters, own_share, drop)
-    of_clusters = cluster_part(weights, bias, clusters)
-    stacked = sp.csr_array(sp.vstack([of_labels[0], of_clusters[0]], format="csr"))
-    return stacked, np.concatenate([of_labels[1], of_clusters[1]])
+    _check_classes(weights, bias, clusters)
+    c, parts = clusters.n_labels, 1 + clusters.n_clusterings
+    of_others = (1 - own_share) / clusters.n_clusterings
+    share = np.array([own_share] + [of_others] * clusters.n_clusterings, np.float32)
+    merged = _core.mean_rows(*csr_parts(weights), weights.shape[1], c, share, drop, n_threads)
+    mean_bias = np.einsum("pl,p->l", bias[: parts * c].reshape(parts, c), share)
+    shape = (c + clusters.n_clusters, weights.shape[1])
+    return csr_of(*merged, shape), np.concatenate([mean_bias, bias[parts * c :]])
 
 
 def mean_of_classes(
-    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0
-) -> tuple[sp.csr_array, Float32]:
+    weights: sp.csr_array, bias: Float32, clusters: LabelClusters, own_share: float = 0.5, drop: float = 0.0,
+    n_threads: int = 1,
+) -> tuple[sp.csr_array, Float32]:  # fmt: skip
     """Return one classifier for every label: the weighted mean of its own and of those inside its clusters.
 
-    A linear classifier of the mean scores as the mean of the classifiers does, and costs as much as one of them.
+    A linear classifier of the mean scores as the mean of the classifiers does, and costs as much as one of them. Its
+    weights are rounded to float16, as models keep them.
 
     Parameters
     ----------
@@ -204,28 +209,17 @@ def mean_of_classes(
         The weight of the label's own classifier; the others share the rest evenly.
     drop : float
         Weights of smaller size are left out.
+    n_threads : int
+        The result does not depend on it.
 
     Returns
     -------
     weights : csr_array of shape (c, d), float32, sorted
     bias : float32 array of shape (c,)
     """
-    _check_classes(weights, bias, clusters)
-    c, parts = clusters.n_labels, 1 + clusters.n_clusterings
-    of_others = (1 - own_share) / clusters.n_clusterings
-    share = np.array([own_share] + [of_others] * clusters.n_clusterings, np.float32)
-    pieces = [(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
-    # Some labels at a time: sums of all would be held several times over.
-    for begin in range(0, c, _LABELS_AT_ONCE):
-        end = min(begin + _LABELS_AT_ONCE, c)
-        mean = sp.csr_array((end - begin, weights.shape[1]), dtype=np.float32)
-        for part in range(parts):
-            mean = mean + row_range(weights, part * c + begin, part * c + end) * share[part]
-        pieces.append(_without_small(sp.csr_array(mean), drop))
-    lengths, indices, data = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-    mean_bias = np.einsum("pl,p->l", bias[: parts * c].reshape(parts, c), share)
-    shape = (c, weights.shape[1])
-    return csr_of(np.cumsum(lengths), indices, data, shape), mean_bias
+    merged, merged_bias = merged_classes(weights, bias, clusters, own_share, drop, n_threads)
+    c = clusters.n_labels
+    return row_range(merged, 0, c), merged_bias[:c]
 
 
 def cluster_part(weights: sp.csr_array, bias: Float32, clusters: LabelClusters) -> tuple[sp.csr_array, Float32]:
@@ -255,11 +249,3 @@ def _check_classes(weights: sp.csr_array, bias: Float32, clusters: LabelClusters
             f"there must be weights and a bias for each of the {n_classes} classes; their shapes are {weights.shape} "
             f"and {bias.shape}"
         )
-
-
-def _without_small(matrix: sp.csr_array, drop: float) -> tuple[Int64, Int32, Float32]:
-    """Return the lengths of rows, columns and values without entries that are 0 or smaller than `drop` in size."""
-    kept = (np.abs(matrix.data) >= drop) & (matrix.data != 0)
-    counted = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
-    columns = matrix.indices[kept].astype(np.int32, copy=False)
-    return np.diff(counted[matrix.indptr]), columns, matrix.data[kept]
