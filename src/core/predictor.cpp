@@ -34,7 +34,7 @@ float least_strong_value(const SparseRow& row, std::vector<float>& sizes) {
 
 PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
     : forest_(n_labels),
-      sum_(static_cast<std::size_t>(n_labels), 0.0f),
+      sum_(static_cast<std::size_t>(n_labels) + 1, 0.0f),
       slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
 Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const float* bias,
@@ -54,54 +54,56 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
   found.clear();
   if (settings_.centroid_candidates == 0 && settings_.vote_candidates == 0) return;
   const float least = least_strong_value(row, room.sizes_);
-  add_strongest(tables_.near, settings_.centroid_candidates, least, row, allowed, room);
-  add_strongest(tables_.votes, settings_.vote_candidates, least, row, allowed, room);
+  room.strong_features_.clear();
+  room.strong_values_.clear();
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    if (std::fabs(row.values[t]) < least) continue;
+    room.strong_features_.push_back(row.features[t]);
+    room.strong_values_.push_back(row.values[t]);
+  }
+  add_strongest(tables_.near, settings_.centroid_candidates, allowed, room);
+  add_strongest(tables_.votes, settings_.vote_candidates, allowed, room);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
 }
 
-// Adds the labels of the largest sums of weights, over features of at least a given size, to room.retrieved_.
-void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
-                              const AllowList& allowed, PredictorRoom& room) const {
+// Adds the labels of the largest sums of weights, over the strong features, to room.retrieved_.
+void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, const AllowList& allowed,
+                              PredictorRoom& room) const {
   if (n_wanted == 0) return;
-  const auto wanted = static_cast<std::size_t>(n_wanted);
-  std::size_t most = 0, n_touched = 0;
-  for (std::int64_t t = 0; t < row.count; ++t) {
-    const auto feature = static_cast<std::size_t>(row.features[t]);
-    most += static_cast<std::size_t>(lists.begin[feature + 1] - lists.begin[feature]);
+  const std::size_t n = room.strong_features_.size();
+  const auto first_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(lists.begin[static_cast<std::size_t>(room.strong_features_[i])]);
+  };
+  const auto end_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(lists.begin[static_cast<std::size_t>(room.strong_features_[i]) + 1]);
+  };
+  std::size_t n_entries = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t first = first_of(i), count = end_of(i) - first;
+    kernels_->add_halves(lists.label.data() + first, lists.weight.data() + first, static_cast<std::int64_t>(count),
+                         room.strong_values_[i], static_cast<std::uint32_t>(n_labels()), room.sum_.data());
+    n_entries += count;
   }
-  if (room.touched_.size() < most) room.touched_.resize(most);
-  for (std::int64_t t = 0; t < row.count; ++t) {
-    if (std::fabs(row.values[t]) < least) continue;
-    const auto feature = static_cast<std::size_t>(row.features[t]);
-    const auto end = static_cast<std::size_t>(lists.begin[feature + 1]);
-    for (auto s = static_cast<std::size_t>(lists.begin[feature]); s < end; ++s) {
-      const std::int32_t label = lists.label[s];
-      if (static_cast<std::size_t>(label) >= room.sum_.size()) continue;  // of a damaged model
-      float& sum = room.sum_[static_cast<std::size_t>(label)];
-      room.touched_[n_touched] = label;  // noted in any case and kept the first time: that needs no jump
-      n_touched += sum == 0 ? 1 : 0;
-      sum += row.values[t] * from_half(lists.weight[s]);
-    }
-  }
-  auto& heap = room.strongest_;
-  heap.clear();
-  for (std::size_t i = 0; i < n_touched; ++i) {
-    const std::int32_t label = room.touched_[i];
+  room.strongest_.begin(static_cast<std::size_t>(n_wanted));
+  const auto offer = [&](std::int32_t label) {
     float& sum = room.sum_[static_cast<std::size_t>(label)];
-    // A sum may pass through 0 and a label be noted twice; the second time there is nothing left of it.
-    const std::pair<float, std::int32_t> strong{-sum, label};
-    sum = 0;
-    if (allowed.flags && !allowed.flags[label]) continue;
-    if (strong.first >= 0 || (heap.size() == wanted && !(strong < heap.front()))) continue;
-    if (heap.size() == wanted) {
-      std::pop_heap(heap.begin(), heap.end());
-      heap.pop_back();
+    const float offered = sum;
+    sum = 0;  // a label may be met again; then there is nothing left of it
+    if (allowed.flags && !allowed.flags[label]) return;
+    room.strongest_.offer(offered, label);
+  };
+  if (n_labels() <= static_cast<std::int64_t>(n_entries)) {
+    for (std::int32_t label = 0; label < n_labels(); ++label) offer(label);
+  } else {
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t s = first_of(i), end = end_of(i); s < end; ++s) {
+        if (lists.label[s] >= 0 && lists.label[s] < n_labels()) offer(lists.label[s]);
+      }
     }
-    heap.push_back(strong);
-    std::push_heap(heap.begin(), heap.end());
   }
-  for (const auto& strong : heap) room.retrieved_.push_back(strong.second);
+  room.sum_.back() = 0;
+  room.strongest_.take(room.retrieved_);
 }
 
 // The smallest probability of the forest's candidates, and how many have it: the first ones, as in the forest. What it

@@ -17,6 +17,7 @@
 #include "label_clusters.hpp"
 #include "label_tables.hpp"
 #include "node_rows.hpp"
+#include "strongest.hpp"
 
 namespace labelprism {
 
@@ -58,10 +59,11 @@ class PredictorRoom {
  private:
   friend class Predictor;
   ScoreRoom forest_;
-  std::vector<float> sum_;  // by label; 0 between two rows
-  std::vector<std::int32_t> touched_;
-  std::vector<std::pair<float, std::int32_t>> strongest_;  // a heap of labels and their sums, negative
-  std::vector<std::int32_t> retrieved_;                    // by centroids and votes
+  std::vector<float> sum_;  // by label, and one that stands for all labels of a damaged model; 0 between two rows
+  std::vector<std::int32_t> strong_features_;
+  std::vector<float> strong_values_;
+  Strongest strongest_;
+  std::vector<std::int32_t> retrieved_;  // by centroids and votes
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
@@ -134,8 +136,8 @@ class Predictor {
  private:
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
-  void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
-                     const AllowList& allowed, PredictorRoom& room) const;
+  void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, const AllowList& allowed,
+                     PredictorRoom& room) const;
   std::pair<float, std::int64_t> least_candidate(PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void add_allowed(const AllowList& allowed, PredictorRoom& room) const;
