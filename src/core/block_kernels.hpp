@@ -16,6 +16,12 @@ struct RowOnLine {
   float weight, centred, centred_move;
 };
 
+// The largest of some values: all above `least`, and the first `n_least` of those that equal it.
+struct Cut {
+  float least;
+  std::int64_t n_least;
+};
+
 // A dense block holds `width` vectors side by side, as [row][width], so that one row of 8 or 16 floats is one register.
 struct BlockKernels {
   const char* name;
@@ -72,6 +78,9 @@ struct BlockKernels {
   // sums[n_labels] stands for all of them.
   void (*add_halves)(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
                      std::uint32_t n_labels, float* sums);
+
+  // Where the `wanted` largest of some values end, of which only those above 0 count; count is a multiple of 8.
+  Cut (*largest)(const float* values, std::int64_t count, std::int64_t wanted);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

@@ -20,21 +20,13 @@ constexpr std::int64_t kSearchRatio = 16;
 constexpr std::int64_t kStrongFeatures = 16;
 constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
 
-// The size from which on values are among the `kStrongFeatures` largest of a row.
-float least_strong_value(const SparseRow& row, std::vector<float>& sizes) {
-  if (row.count <= kStrongFeatures) return 0;
-  sizes.resize(static_cast<std::size_t>(row.count));
-  std::transform(row.values, row.values + row.count, sizes.begin(), [](float value) { return std::fabs(value); });
-  const auto last = sizes.begin() + kStrongFeatures - 1;
-  std::nth_element(sizes.begin(), last, sizes.end(), std::greater<>());
-  return *last;
-}
+std::size_t padded_to_eight(std::size_t count) { return (count + 7) / 8 * 8; }
 
 }  // namespace
 
 PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
     : forest_(n_labels),
-      sum_(static_cast<std::size_t>(n_labels) + 1, 0.0f),
+      sum_(padded_to_eight(static_cast<std::size_t>(n_labels) + 1), 0.0f),
       slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
 Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const float* bias,
@@ -48,12 +40,23 @@ Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const Clu
       prior_(prior, prior + forest.n_labels()),
       kernels_(&block_kernels()) {}
 
+// The size from which on values are among the `kStrongFeatures` largest of a row.
+float Predictor::least_strong_value(const SparseRow& row, PredictorRoom& room) const {
+  if (row.count <= kStrongFeatures) return 0;
+  auto& sizes = room.sizes_;
+  const auto count = static_cast<std::size_t>(row.count), padded = padded_to_eight(count);
+  if (sizes.size() < padded) sizes.resize(padded);
+  for (std::size_t t = 0; t < count; ++t) sizes[t] = std::fabs(row.values[t]);
+  std::fill(sizes.begin() + row.count, sizes.begin() + static_cast<std::ptrdiff_t>(padded), 0.0f);
+  return kernels_->largest(sizes.data(), static_cast<std::int64_t>(padded), kStrongFeatures).least;
+}
+
 // Fills room.retrieved_ with the nearest centroids and the labels of most votes, ascending.
 void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const {
   auto& found = room.retrieved_;
   found.clear();
   if (settings_.centroid_candidates == 0 && settings_.vote_candidates == 0) return;
-  const float least = least_strong_value(row, room.sizes_);
+  const float least = least_strong_value(row, room);
   room.strong_features_.clear();
   room.strong_values_.clear();
   for (std::int64_t t = 0; t < row.count; ++t) {
@@ -85,25 +88,46 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
                          room.strong_values_[i], static_cast<std::uint32_t>(n_labels()), room.sum_.data());
     n_entries += count;
   }
-  room.strongest_.begin(static_cast<std::size_t>(n_wanted));
-  const auto offer = [&](std::int32_t label) {
-    float& sum = room.sum_[static_cast<std::size_t>(label)];
-    const float offered = sum;
-    sum = 0;  // a label may be met again; then there is nothing left of it
-    if (allowed.flags && !allowed.flags[label]) return;
-    room.strongest_.offer(offered, label);
-  };
-  if (n_labels() <= static_cast<std::int64_t>(n_entries)) {
-    for (std::int32_t label = 0; label < n_labels(); ++label) offer(label);
-  } else {
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t s = first_of(i), end = end_of(i); s < end; ++s) {
-        if (lists.label[s] >= 0 && lists.label[s] < n_labels()) offer(lists.label[s]);
-      }
+  float* sums = room.sum_.data();
+  sums[n_labels()] = 0;
+  if (n_labels() <= static_cast<std::int64_t>(n_entries)) {  // then it is faster to look at all sums than at the lists
+    if (allowed.flags) {
+      for (std::int64_t label = 0; label < n_labels(); ++label) sums[label] = allowed.flags[label] ? sums[label] : 0;
+    }
+    Cut cut = kernels_->largest(sums, static_cast<std::int64_t>(room.sum_.size()), n_wanted);
+    for (std::int64_t label = 0; label < n_labels(); ++label) {
+      if (sums[label] < cut.least || (sums[label] == cut.least && cut.n_least-- <= 0)) continue;
+      room.retrieved_.push_back(static_cast<std::int32_t>(label));
+    }
+    std::fill(room.sum_.begin(), room.sum_.end(), 0.0f);
+    return;
+  }
+  if (room.summed_.size() < n_entries) room.summed_.resize(n_entries);
+  if (room.sums_of_.size() < padded_to_eight(n_entries)) room.sums_of_.resize(padded_to_eight(n_entries));
+  std::size_t n_summed = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t s = first_of(i), end = end_of(i); s < end; ++s) {
+      const std::int32_t label = lists.label[s];
+      if (label < 0 || label >= n_labels()) continue;  // of a damaged model
+      const float sum = sums[label];
+      sums[label] = 0;  // should the label come again, there is nothing left of it
+      room.summed_[n_summed] = label;  // noted in any case and kept if it has a sum: that needs no jump
+      room.sums_of_[n_summed] = sum;
+      n_summed += sum > 0 && (!allowed.flags || allowed.flags[label]) ? 1 : 0;
     }
   }
-  room.sum_.back() = 0;
-  room.strongest_.take(room.retrieved_);
+  std::fill(room.sums_of_.begin() + static_cast<std::ptrdiff_t>(n_summed),
+            room.sums_of_.begin() + static_cast<std::ptrdiff_t>(padded_to_eight(n_summed)), 0.0f);
+  const Cut cut = kernels_->largest(room.sums_of_.data(), static_cast<std::int64_t>(padded_to_eight(n_summed)),
+                                    n_wanted);
+  room.equals_.clear();
+  for (std::size_t i = 0; i < n_summed; ++i) {
+    if (room.sums_of_[i] < cut.least) continue;
+    (room.sums_of_[i] == cut.least ? room.equals_ : room.retrieved_).push_back(room.summed_[i]);
+  }
+  const auto n_equals = std::min(static_cast<std::ptrdiff_t>(room.equals_.size()), cut.n_least);
+  std::partial_sort(room.equals_.begin(), room.equals_.begin() + n_equals, room.equals_.end());
+  room.retrieved_.insert(room.retrieved_.end(), room.equals_.begin(), room.equals_.begin() + n_equals);
 }
 
 // The smallest probability of the forest's candidates, and how many have it: the first ones, as in the forest. What it

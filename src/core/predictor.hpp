@@ -17,7 +17,6 @@
 #include "label_clusters.hpp"
 #include "label_tables.hpp"
 #include "node_rows.hpp"
-#include "strongest.hpp"
 
 namespace labelprism {
 
@@ -59,10 +58,12 @@ class PredictorRoom {
  private:
   friend class Predictor;
   ScoreRoom forest_;
-  std::vector<float> sum_;  // by label, and one that stands for all labels of a damaged model; 0 between two rows
+  std::vector<float> sum_;  // by label, one that stands for all labels of a damaged model, to a multiple of 8; 0 between two rows
   std::vector<std::int32_t> strong_features_;
   std::vector<float> strong_values_;
-  Strongest strongest_;
+  std::vector<std::int32_t> summed_;    // the labels that have sums,
+  std::vector<float> sums_of_;          // and these
+  std::vector<std::int32_t> equals_;    // of the least sum that is kept
   std::vector<std::int32_t> retrieved_;  // by centroids and votes
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
@@ -134,6 +135,7 @@ class Predictor {
   }
 
  private:
+  float least_strong_value(const SparseRow& row, PredictorRoom& room) const;
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
   void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, const AllowList& allowed,

@@ -100,31 +100,3 @@ void find_places(const LabelWord* words, std::uint32_t length, const std::int32_
     at[i] = static_cast<std::int32_t>(place <= length ? place & -(below >> 31) : 0);
   }
 }
-
-inline Words eight_halves(const std::uint16_t* from) {
-#if defined(__AVX2__)
-  return (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-#else
-  typedef std::uint16_t Halves __attribute__((vector_size(16)));
-  Halves halves;
-  __builtin_memcpy(&halves, from, sizeof halves);
-  return __builtin_convertvector(halves, Words);
-#endif
-}
-
-// Eight at a time become numbers; they are added one by one, for their places lie anywhere.
-void add_halves(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
-                std::uint32_t n_labels, float* sums) {
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    Words at;
-    __builtin_memcpy(&at, labels + i, sizeof at);
-    at = at < n_labels ? at : n_labels - Words{};
-    const Eight added = value * halves_as_floats(eight_halves(halves + i));
-    for (int k = 0; k < 8; ++k) sums[at[k]] += added[k];
-  }
-  for (; i < count; ++i) {
-    const auto label = static_cast<std::uint32_t>(labels[i]);
-    sums[label < n_labels ? label : n_labels] += value * from_half(halves[i]);
-  }
-}
