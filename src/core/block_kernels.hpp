@@ -16,12 +16,6 @@ struct RowOnLine {
   float weight, centred, centred_move;
 };
 
-// The largest of some values: all above `least`, and the first `n_least` of those that equal it.
-struct Cut {
-  float least;
-  std::int64_t n_least;
-};
-
 // A dense block holds `width` vectors side by side, as [row][width], so that one row of 8 or 16 floats is one register.
 struct BlockKernels {
   const char* name;
@@ -79,8 +73,13 @@ struct BlockKernels {
   void (*add_halves)(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
                      std::uint32_t n_labels, float* sums);
 
-  // Where the `wanted` largest of some values end, of which only those above 0 count; count is a multiple of 8.
-  Cut (*largest)(const float* values, std::int64_t count, std::int64_t wanted);
+  // A number above 0 that `wanted` values, or all that are above 0, reach; more do only where several equal the least of
+  // them, and then it is that. count is a multiple of 8.
+  float (*nth_largest)(const float* values, std::int64_t count, std::int64_t wanted);
+
+  // Writes the places of the values that reach `least`, ascending, and returns how many there are. count is a multiple
+  // of 8, and there must be room for 16 places more.
+  std::int64_t (*places_from)(const float* values, std::int64_t count, float least, std::int32_t* places);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

@@ -20,8 +20,6 @@ constexpr std::int64_t kSearchRatio = 16;
 constexpr std::int64_t kStrongFeatures = 16;
 constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
 
-std::size_t padded_to_eight(std::size_t count) { return (count + 7) / 8 * 8; }
-
 }  // namespace
 
 PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
@@ -48,7 +46,7 @@ float Predictor::least_strong_value(const SparseRow& row, PredictorRoom& room) c
   if (sizes.size() < padded) sizes.resize(padded);
   for (std::size_t t = 0; t < count; ++t) sizes[t] = std::fabs(row.values[t]);
   std::fill(sizes.begin() + row.count, sizes.begin() + static_cast<std::ptrdiff_t>(padded), 0.0f);
-  return kernels_->largest(sizes.data(), static_cast<std::int64_t>(padded), kStrongFeatures).least;
+  return kernels_->nth_largest(sizes.data(), static_cast<std::int64_t>(padded), kStrongFeatures);
 }
 
 // Fills room.retrieved_ with the nearest centroids and the labels of most votes, ascending.
@@ -88,17 +86,17 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
                          room.strong_values_[i], static_cast<std::uint32_t>(n_labels()), room.sum_.data());
     n_entries += count;
   }
+  const auto wanted = static_cast<std::size_t>(n_wanted);
+  Largest& strongest = room.strongest_;
   float* sums = room.sum_.data();
   sums[n_labels()] = 0;
   if (n_labels() <= static_cast<std::int64_t>(n_entries)) {  // then it is faster to look at all sums than at the lists
     if (allowed.flags) {
       for (std::int64_t label = 0; label < n_labels(); ++label) sums[label] = allowed.flags[label] ? sums[label] : 0;
     }
-    Cut cut = kernels_->largest(sums, static_cast<std::int64_t>(room.sum_.size()), n_wanted);
-    for (std::int64_t label = 0; label < n_labels(); ++label) {
-      if (sums[label] < cut.least || (sums[label] == cut.least && cut.n_least-- <= 0)) continue;
-      room.retrieved_.push_back(static_cast<std::int32_t>(label));
-    }
+    strongest.find(*kernels_, sums, room.sum_.size(), n_wanted);
+    if (strongest.size() > wanted) strongest.drop_last(sums, strongest.size() - wanted);
+    room.retrieved_.insert(room.retrieved_.end(), strongest.begin(), strongest.end());
     std::fill(room.sum_.begin(), room.sum_.end(), 0.0f);
     return;
   }
@@ -118,16 +116,17 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
   }
   std::fill(room.sums_of_.begin() + static_cast<std::ptrdiff_t>(n_summed),
             room.sums_of_.begin() + static_cast<std::ptrdiff_t>(padded_to_eight(n_summed)), 0.0f);
-  const Cut cut = kernels_->largest(room.sums_of_.data(), static_cast<std::int64_t>(padded_to_eight(n_summed)),
-                                    n_wanted);
-  room.equals_.clear();
-  for (std::size_t i = 0; i < n_summed; ++i) {
-    if (room.sums_of_[i] < cut.least) continue;
-    (room.sums_of_[i] == cut.least ? room.equals_ : room.retrieved_).push_back(room.summed_[i]);
+  strongest.find(*kernels_, room.sums_of_.data(), padded_to_eight(n_summed), n_wanted);
+  if (strongest.size() > wanted) {  // of equals the smaller labels are kept, and these are in no order
+    std::vector<std::pair<float, std::int32_t>> ordered;
+    for (const std::int32_t i : strongest) {
+      ordered.emplace_back(-room.sums_of_[static_cast<std::size_t>(i)], room.summed_[static_cast<std::size_t>(i)]);
+    }
+    std::sort(ordered.begin(), ordered.end());
+    for (std::size_t i = 0; i < wanted; ++i) room.retrieved_.push_back(ordered[i].second);
+  } else {
+    for (const std::int32_t i : strongest) room.retrieved_.push_back(room.summed_[static_cast<std::size_t>(i)]);
   }
-  const auto n_equals = std::min(static_cast<std::ptrdiff_t>(room.equals_.size()), cut.n_least);
-  std::partial_sort(room.equals_.begin(), room.equals_.begin() + n_equals, room.equals_.end());
-  room.retrieved_.insert(room.retrieved_.end(), room.equals_.begin(), room.equals_.begin() + n_equals);
 }
 
 // The smallest probability of the forest's candidates, and how many have it: the first ones, as in the forest. What it

@@ -16,6 +16,7 @@
 #include "growing_csr.hpp"
 #include "label_clusters.hpp"
 #include "label_tables.hpp"
+#include "largest.hpp"
 #include "node_rows.hpp"
 
 namespace labelprism {
@@ -63,7 +64,7 @@ class PredictorRoom {
   std::vector<float> strong_values_;
   std::vector<std::int32_t> summed_;    // the labels that have sums,
   std::vector<float> sums_of_;          // and these
-  std::vector<std::int32_t> equals_;    // of the least sum that is kept
+  Largest strongest_;
   std::vector<std::int32_t> retrieved_;  // by centroids and votes
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache

@@ -47,7 +47,7 @@ inline std::int64_t count_from(const float* values, std::int64_t count, std::int
 
 // The bits of positive floats, taken for whole numbers, are in the order of the floats. The line is looked for by
 // halving: from the largest value downwards, for the kept ones are near to it.
-Cut largest(const float* values, std::int64_t count, std::int64_t wanted) {
+float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) {
   Whole tops = {};
   for (std::int64_t i = 0; i < count; i += 8) {
     const Whole bits = whole_at(values + i);
@@ -55,32 +55,46 @@ Cut largest(const float* values, std::int64_t count, std::int64_t wanted) {
   }
   std::int32_t top = 0;
   for (int k = 0; k < 8; ++k) top = tops[k] > top ? tops[k] : top;
-  std::int32_t low = top, high = top;  // `from_low` values are at least `low`, and fewer than wanted at least `high`
-  std::int64_t from_low = top > 0 ? count_from(values, count, top) : 0, from_high = 0;
-  std::int32_t step = 1 << 22;  // half of an octave
-  if (from_low < wanted) {
-    while (from_low < wanted && low > 1) {
-      high = low;
-      from_high = from_low;
-      low = low - 1 > step ? low - step : 1;
-      step = step < 1 << 28 ? 2 * step : step;
-      from_low = count_from(values, count, low);
-    }
-    while (from_low > wanted && high - low > 1) {
-      const std::int32_t middle = low + (high - low) / 2;
-      const std::int64_t from_middle = count_from(values, count, middle);
-      if (from_middle >= wanted) {
-        low = middle;
-        from_low = from_middle;
-      } else {
-        high = middle;
-        from_high = from_middle;
-      }
+  std::int32_t low = top > 1 ? top : 1, high = low;  // fewer values than wanted are at least `high`
+  std::int64_t from_low = count_from(values, count, low);
+  for (std::int32_t step = 1 << 22; from_low < wanted && low > 1;) {  // half of an octave
+    high = low;
+    low = low - 1 > step ? low - step : 1;
+    step = step < 1 << 28 ? 2 * step : step;
+    from_low = count_from(values, count, low);
+  }
+  while (from_low > wanted && high - low > 1) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const std::int64_t from_middle = count_from(values, count, middle);
+    if (from_middle >= wanted) {
+      low = middle;
+      from_low = from_middle;
+    } else {
+      high = middle;
     }
   }
-  Cut cut;
-  __builtin_memcpy(&cut.least, &low, sizeof low);
-  // What is at least `low` and not `high` is kept in part only where it is all the same.
-  cut.n_least = from_low > wanted ? wanted - from_high : from_low;
-  return cut;
+  float least;
+  __builtin_memcpy(&least, &low, sizeof least);
+  return least;
+}
+
+std::int64_t places_from(const float* values, std::int64_t count, float least, std::int32_t* places) {
+  std::int64_t kept = 0;
+#if defined(__AVX512F__)
+  const __m512 bound = _mm512_set1_ps(least);
+  __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const __mmask16 here = static_cast<__mmask16>(count - i < 16 ? 0xFF : 0xFFFF);
+    const __mmask16 mask = _mm512_mask_cmp_ps_mask(here, _mm512_maskz_loadu_ps(here, values + i), bound, _CMP_GE_OQ);
+    _mm512_storeu_si512(places + kept, _mm512_maskz_compress_epi32(mask, numbers));
+    kept += __builtin_popcount(mask);
+    numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(16));
+  }
+#else
+  for (std::int64_t i = 0; i < count; ++i) {  // noted in any case and kept if it is large: that needs no jump
+    places[kept] = static_cast<std::int32_t>(i);
+    kept += values[i] >= least ? 1 : 0;
+  }
+#endif
+  return kept;
 }
