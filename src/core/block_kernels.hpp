@@ -73,8 +73,8 @@ struct BlockKernels {
   void (*add_halves)(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
                      std::uint32_t n_labels, float* sums);
 
-  // A number above 0 that `wanted` values, or all that are above 0, reach; more do only where several equal the least of
-  // them, and then it is that. count is a multiple of 8.
+  // A number above 0 that `wanted` values, or all that are above 0, reach; more do only where several equal the least
+  // of them, and then it is that. count is a multiple of 8.
   float (*nth_largest)(const float* values, std::int64_t count, std::int64_t wanted);
 
   // Writes the places of the values that reach `least`, ascending, and returns how many there are. count is a multiple

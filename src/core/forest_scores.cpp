@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "growing_csr.hpp"
@@ -39,27 +38,28 @@ inline void ScoreRoom::note(const std::int32_t* noted, std::size_t count) {
 
 // Moves the sums of the labels that were noted into `labels` and `probabilities`: in the order of the labels without
 // sorting them. Sums that are not above 0 are of a damaged model.
-void ScoreRoom::collect(const std::uint8_t* allowed) {
-  labels.clear();
-  probabilities.clear();
+void ScoreRoom::collect(const std::uint8_t* allowed, std::size_t most) {
+  labels.resize(most + 1);
+  probabilities.resize(most + 1);
+  std::size_t count = 0;
   for (std::size_t group = 0; group < nonempty_.size(); group += sizeof(std::uint64_t)) {
-    std::uint64_t some;
-    std::memcpy(&some, &nonempty_[group], sizeof some);
-    if (some == 0) continue;
-    for (std::size_t word = group; word < group + sizeof some; ++word) {
-      if (!nonempty_[word]) continue;
+    std::uint64_t some = 0;  // the first byte is the lowest: one load where the machine is little-endian
+    for (std::size_t i = 0; i < sizeof some; ++i) some |= std::uint64_t{nonempty_[group + i]} << (8 * i);
+    for (; some != 0; some &= some - 1) {
+      const std::size_t word = group + static_cast<std::size_t>(__builtin_ctzll(some)) / 8;
       for (std::uint64_t bits = touched_[word]; bits != 0; bits &= bits - 1) {
         const std::size_t label = word * kBits + static_cast<std::size_t>(__builtin_ctzll(bits));
-        if (sum_[label] > 0 && (!allowed || allowed[label])) {
-          labels.push_back(static_cast<std::int32_t>(label));
-          probabilities.push_back(sum_[label]);
-        }
+        labels[count] = static_cast<std::int32_t>(label);
+        probabilities[count] = sum_[label];
+        count += sum_[label] > 0 && (!allowed || allowed[label]) ? 1 : 0;
         sum_[label] = 0;
       }
       touched_[word] = 0;
       nonempty_[word] = 0;
     }
   }
+  labels.resize(count);
+  probabilities.resize(count);
 }
 
 void ScoreRoom::keep_best(std::int64_t k, const BlockKernels& kernels) {
@@ -125,6 +125,7 @@ void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums
 void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, const std::uint8_t* allowed,
                          ScoreRoom& room) const {
   const bool is_noted = room.notes_labels();
+  std::size_t n_entries = 0;
   for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
     const auto first = static_cast<std::size_t>(tables_.leaf_begin[static_cast<std::size_t>(leaf)]);
     const auto count = static_cast<std::size_t>(tables_.leaf_begin[static_cast<std::size_t>(leaf) + 1]) - first;
@@ -133,10 +134,11 @@ void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& ro
     kernels_->add_halves(labels, shares, static_cast<std::int64_t>(count), probability,
                          static_cast<std::uint32_t>(n_labels()), room.sum_.data());
     if (is_noted) room.note(labels, count);
+    n_entries += count;
   });
   room.sum_[static_cast<std::size_t>(n_labels())] = 0;
   if (is_noted) {
-    room.collect(allowed);
+    room.collect(allowed, n_entries);
     room.keep_best(k, *kernels_);
   } else {
     room.collect_best(k, allowed, *kernels_);

@@ -38,7 +38,7 @@ class ScoreRoom {
   };
 
   void note(const std::int32_t* labels, std::size_t count);
-  void collect(const std::uint8_t* allowed);
+  void collect(const std::uint8_t* allowed, std::size_t most);
   void keep_best(std::int64_t k, const BlockKernels& kernels);
   void collect_best(std::int64_t k, const std::uint8_t* allowed, const BlockKernels& kernels);
 
@@ -48,7 +48,8 @@ class ScoreRoom {
   static constexpr std::size_t kFewLabels = 2048;
   std::size_t n_labels_;
   std::vector<Visit> stack_;
-  std::vector<float> sum_;  // by label, one that stands for labels of a damaged model, to a multiple of 8; 0 between rows
+  std::vector<float>
+      sum_;  // by label, one that stands for labels of a damaged model, to a multiple of 8; 0 between rows
   std::vector<std::uint64_t> touched_;  // a bit for each label,
   std::vector<std::uint8_t> nonempty_;  // and a byte for each word of those, to a multiple of 8
   Largest best_;

@@ -109,7 +109,7 @@ void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wante
       const std::int32_t label = lists.label[s];
       if (label < 0 || label >= n_labels()) continue;  // of a damaged model
       const float sum = sums[label];
-      sums[label] = 0;  // should the label come again, there is nothing left of it
+      sums[label] = 0;                 // should the label come again, there is nothing left of it
       room.summed_[n_summed] = label;  // noted in any case and kept if it has a sum: that needs no jump
       room.sums_of_[n_summed] = sum;
       n_summed += sum > 0 && (!allowed.flags || allowed.flags[label]) ? 1 : 0;

@@ -59,11 +59,12 @@ class PredictorRoom {
  private:
   friend class Predictor;
   ScoreRoom forest_;
-  std::vector<float> sum_;  // by label, one that stands for all labels of a damaged model, to a multiple of 8; 0 between two rows
+  std::vector<float>
+      sum_;  // by label, one that stands for all labels of a damaged model, to a multiple of 8; 0 between two rows
   std::vector<std::int32_t> strong_features_;
   std::vector<float> strong_values_;
-  std::vector<std::int32_t> summed_;    // the labels that have sums,
-  std::vector<float> sums_of_;          // and these
+  std::vector<std::int32_t> summed_;  // the labels that have sums,
+  std::vector<float> sums_of_;        // and these
   Largest strongest_;
   std::vector<std::int32_t> retrieved_;  // by centroids and votes
   std::vector<std::uint16_t>
