@@ -51,7 +51,7 @@ def largest_places(values: Float32, wanted: int) -> list[int]:
     return sorted(place for _, place in sorted((-v, i) for i, v in enumerate(values.tolist()) if v > 0)[:wanted])
 
 
-def add_halves(labels: Int32, halves: Any, value: float, sums: Float32) -> Float32:
+def add_halves(labels: Int32, halves: Any, value: float, sums: Float32) -> Any:
     """Return the sums after value * half was added at each label; the last one stands for labels out of range."""
     result = sums.copy()
     last = result.size - 1
