@@ -1,7 +1,8 @@
-// Products with blocks of vectors, and the best columns of rows, as Python sees them.
+// Products with blocks of vectors, the best columns of rows and the largest of sums, as Python sees them.
 #include "bindings.hpp"
 #include "block_kernels.hpp"
 #include "block_products.hpp"
+#include "largest.hpp"
 #include "top_k.hpp"
 
 namespace labelprism {
@@ -98,6 +99,39 @@ TopK top_k_result(std::int64_t n_rows, std::int64_t k, const Select& select) {
   return {best_columns, best_scores};
 }
 
+void bind_largest(nb::module_& m) {
+  m.def(
+      "largest_places",
+      [](Vector<float> values, std::int64_t wanted) {
+        require(wanted >= 1, "wanted must be at least 1");
+        std::vector<float> padded(values.data(), values.data() + values.size());
+        padded.resize(padded_to_eight(values.size()), 0.0f);
+        Largest largest;
+        largest.find(block_kernels(), padded.data(), padded.size(), wanted);
+        const std::size_t size = largest.size();
+        if (size > static_cast<std::size_t>(wanted)) {
+          largest.drop_last(padded.data(), size - static_cast<std::size_t>(wanted));
+        }
+        return std::vector<std::int32_t>(largest.begin(), largest.end());
+      },
+      array("values"), "wanted"_a,
+      "The places of the largest of the values that are above 0, ascending; of equals the first ones.");
+  m.def(
+      "add_halves",
+      [](Vector<std::int32_t> labels, Vector<std::uint16_t> halves, float value, Vector<float> sums) {
+        require(labels.size() == halves.size(), "labels and halves must be of the same length");
+        require(sums.size() >= 1 && sums.size() <= INT32_MAX, "there must be a sum");
+        float* out;
+        NewArray<float> result = new_array({sums.size()}, &out);
+        for (std::size_t i = 0; i < sums.size(); ++i) out[i] = sums.data()[i];
+        block_kernels().add_halves(labels.data(), halves.data(), static_cast<std::int64_t>(labels.size()), value,
+                                   static_cast<std::uint32_t>(sums.size() - 1), out);
+        return result;
+      },
+      array("labels"), array("halves"), "value"_a, array("sums"),
+      "The sums after value * half was added at each label; the last of them stands for labels that are out of range.");
+}
+
 void bind_top_k(nb::module_& m) {
   m.def(
       "top_k_dense",
@@ -126,6 +160,7 @@ void bind_top_k(nb::module_& m) {
 void bind_products(nb::module_& m) {
   bind_block_products(m);
   bind_top_k(m);
+  bind_largest(m);
 }
 
 }  // namespace labelprism

@@ -67,6 +67,19 @@ struct BlockKernels {
   // at[i] = the place of labels[i] in the list of a bitmap, from 1 to length; 0: it is not in there.
   void (*find_places)(const LabelWord* words, std::uint32_t length, const std::int32_t* labels, std::int64_t count,
                       std::int32_t* at);
+
+  // sums[labels[i]] += value * halves[i], float16; labels that are not below n_labels are of a damaged model, and
+  // sums[n_labels] stands for all of them.
+  void (*add_halves)(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
+                     std::uint32_t n_labels, float* sums);
+
+  // A number above 0 that `wanted` values, or all that are above 0, reach; more do only where several equal the least
+  // of them, and then it is that. count is a multiple of 8.
+  float (*nth_largest)(const float* values, std::int64_t count, std::int64_t wanted);
+
+  // Writes the places of the values that reach `least`, ascending, and returns how many there are. count is a multiple
+  // of 8, and there must be room for 16 places more.
+  std::int64_t (*places_from)(const float* values, std::int64_t count, float least, std::int32_t* places);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
-#include <iterator>
 #include <utility>
 
 #include "growing_csr.hpp"
@@ -23,103 +20,75 @@ std::size_t words(std::size_t bits) { return (bits + kBits - 1) / kBits; }
 }  // namespace
 
 ScoreRoom::ScoreRoom(std::int64_t n_labels)
-    : sum_(static_cast<std::size_t>(n_labels), 0.0f),
-      touched_(words(sum_.size()), 0),
-      nonempty_(words(touched_.size()), 0) {}
+    : n_labels_(static_cast<std::size_t>(n_labels)),
+      sum_(padded_to_eight(n_labels_ + 1), 0.0f),
+      touched_(words(n_labels_), 0),
+      nonempty_(padded_to_eight(touched_.size()), 0) {}
 
-template <bool IsNoted>
-inline void ScoreRoom::add(const std::int32_t* labels, const std::uint16_t* shares, std::size_t count,
-                           float probability) {
+// Notes labels that got a share. A byte is set where a bit would have to be read first: labels that follow each other
+// would wait for it.
+inline void ScoreRoom::note(const std::int32_t* noted, std::size_t count) {
   for (std::size_t t = 0; t < count; ++t) {
-    const auto i = static_cast<std::size_t>(labels[t]);
-    if (i >= sum_.size()) continue;  // of a damaged model
-    sum_[i] += probability * from_half(shares[t] & 0x7FFFu);
-    if (!IsNoted) continue;
+    const auto i = static_cast<std::size_t>(noted[t]);
+    if (i >= n_labels_) continue;  // of a damaged model
     touched_[i / kBits] |= std::uint64_t{1} << (i % kBits);
-    nonempty_[i / kBits / kBits] |= std::uint64_t{1} << (i / kBits % kBits);
+    nonempty_[i / kBits] = 1;
   }
 }
 
-void ScoreRoom::collect_all() {
-  labels.resize(sum_.size());
-  probabilities.resize(sum_.size());
+// Moves the sums of the labels that were noted into `labels` and `probabilities`: in the order of the labels without
+// sorting them. Sums that are not above 0 are of a damaged model.
+void ScoreRoom::collect(const std::uint8_t* allowed, std::size_t most) {
+  labels.resize(most + 1);
+  probabilities.resize(most + 1);
   std::size_t count = 0;
-  for (std::size_t i = 0; i < sum_.size(); ++i) {
-    labels[count] = static_cast<std::int32_t>(i);
-    probabilities[count] = sum_[i];
-    count += sum_[i] != 0 ? 1 : 0;
-    sum_[i] = 0;
+  for (std::size_t group = 0; group < nonempty_.size(); group += sizeof(std::uint64_t)) {
+    std::uint64_t some = 0;  // the first byte is the lowest: one load where the machine is little-endian
+    for (std::size_t i = 0; i < sizeof some; ++i) some |= std::uint64_t{nonempty_[group + i]} << (8 * i);
+    for (; some != 0; some &= some - 1) {
+      const std::size_t word = group + static_cast<std::size_t>(__builtin_ctzll(some)) / 8;
+      for (std::uint64_t bits = touched_[word]; bits != 0; bits &= bits - 1) {
+        const std::size_t label = word * kBits + static_cast<std::size_t>(__builtin_ctzll(bits));
+        labels[count] = static_cast<std::int32_t>(label);
+        probabilities[count] = sum_[label];
+        count += sum_[label] > 0 && (!allowed || allowed[label]) ? 1 : 0;
+        sum_[label] = 0;
+      }
+      touched_[word] = 0;
+      nonempty_[word] = 0;
+    }
   }
   labels.resize(count);
   probabilities.resize(count);
 }
 
-// Moves the sums into `labels` and `probabilities`: in the order of the labels without sorting them.
-void ScoreRoom::collect() {
-  labels.clear();
-  probabilities.clear();
-  for (std::size_t group = 0; group < nonempty_.size(); ++group) {
-    for (std::uint64_t some = nonempty_[group]; some != 0; some &= some - 1) {
-      const std::size_t word = group * kBits + static_cast<std::size_t>(__builtin_ctzll(some));
-      for (std::uint64_t bits = touched_[word]; bits != 0; bits &= bits - 1) {
-        const std::size_t label = word * kBits + static_cast<std::size_t>(__builtin_ctzll(bits));
-        labels.push_back(static_cast<std::int32_t>(label));
-        probabilities.push_back(sum_[label]);
-        sum_[label] = 0;
-      }
-      touched_[word] = 0;
-    }
-    nonempty_[group] = 0;
-  }
-}
-
-void ScoreRoom::keep_allowed(const std::uint8_t* allowed) {
+void ScoreRoom::keep_best(std::int64_t k, const BlockKernels& kernels) {
+  const auto wanted = static_cast<std::size_t>(k);
+  if (labels.size() <= wanted) return;
+  probabilities.resize(padded_to_eight(labels.size()), 0.0f);
+  best_.find(kernels, probabilities.data(), probabilities.size(), k);
+  if (best_.size() > wanted) best_.drop_last(probabilities.data(), best_.size() - wanted);
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    labels[kept] = labels[i];
-    probabilities[kept] = probabilities[i];
-    kept += allowed[labels[i]] ? 1 : 0;
+  for (const std::int32_t place : best_) {
+    labels[kept] = labels[static_cast<std::size_t>(place)];
+    probabilities[kept++] = probabilities[static_cast<std::size_t>(place)];
   }
   labels.resize(kept);
   probabilities.resize(kept);
 }
 
-// The place of a probability in a coarse order: eight steps an octave, from 2^-32 to 1.
-inline int step_of(float probability) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &probability, sizeof bits);
-  const int step = static_cast<int>(bits >> 20) - (0x3F8 - ScoreRoom::kSteps + 1);
-  return std::min(std::max(step, 0), ScoreRoom::kSteps - 1);  // rounding may lead beyond 1
-}
-
-// Counting by steps leaves but the few probabilities of one step to be ordered: most rows have some hundred labels, and
-// comparing them one by one took longer than finding them.
-void ScoreRoom::keep_best(std::int64_t k) {
-  if (static_cast<std::int64_t>(labels.size()) <= k) return;
-  std::fill(std::begin(counts_), std::end(counts_), 0);
-  for (const float p : probabilities) ++counts_[step_of(p)];
-  int step = kSteps - 1;
-  std::int64_t wanted = k;  // of the labels in `step`
-  for (; wanted > counts_[step]; --step) wanted -= counts_[step];
-  sorted_.clear();
-  for (const float p : probabilities) {
-    if (step_of(p) == step) sorted_.push_back(p);
+// The same two in one, for few labels: none was noted, all sums are looked at.
+void ScoreRoom::collect_best(std::int64_t k, const std::uint8_t* allowed, const BlockKernels& kernels) {
+  const auto wanted = static_cast<std::size_t>(k);
+  if (allowed) {
+    for (std::size_t i = 0; i < n_labels_; ++i) sum_[i] = allowed[i] ? sum_[i] : 0;
   }
-  const auto last = sorted_.begin() + (wanted - 1);
-  std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-  const float smallest = *last;
-  std::int64_t equals = wanted - std::count_if(sorted_.begin(), last, [&](float p) { return p > smallest; });
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const float p = probabilities[i];
-    labels[kept] = labels[i];
-    probabilities[kept] = p;
-    bool is_kept = p > smallest;
-    if (p == smallest) is_kept = equals-- > 0;  // seldom: so the loop does not wait for comparisons
-    kept += is_kept ? 1 : 0;
-  }
-  labels.resize(kept);
-  probabilities.resize(kept);
+  best_.find(kernels, sum_.data(), sum_.size(), k);
+  if (best_.size() > wanted) best_.drop_last(sum_.data(), best_.size() - wanted);
+  labels.assign(best_.begin(), best_.end());
+  probabilities.resize(labels.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) probabilities[i] = sum_[static_cast<std::size_t>(labels[i])];
+  std::fill(sum_.begin(), sum_.end(), 0.0f);
 }
 
 ForestScorer::ForestScorer(ForestTables&& tables)
@@ -156,24 +125,24 @@ void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums
 void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, const std::uint8_t* allowed,
                          ScoreRoom& room) const {
   const bool is_noted = room.notes_labels();
+  std::size_t n_entries = 0;
   for_leaves(row, routing, room, [&](std::int64_t leaf, float probability) {
     const auto first = static_cast<std::size_t>(tables_.leaf_begin[static_cast<std::size_t>(leaf)]);
     const auto count = static_cast<std::size_t>(tables_.leaf_begin[static_cast<std::size_t>(leaf) + 1]) - first;
     const std::int32_t* labels = tables_.leaf_label.data() + first;
     const std::uint16_t* shares = tables_.leaf_share.data() + first;
-    if (is_noted) {
-      room.add<true>(labels, shares, count, probability);
-    } else {
-      room.add<false>(labels, shares, count, probability);
-    }
+    kernels_->add_halves(labels, shares, static_cast<std::int64_t>(count), probability,
+                         static_cast<std::uint32_t>(n_labels()), room.sum_.data());
+    if (is_noted) room.note(labels, count);
+    n_entries += count;
   });
+  room.sum_[static_cast<std::size_t>(n_labels())] = 0;
   if (is_noted) {
-    room.collect();
+    room.collect(allowed, n_entries);
+    room.keep_best(k, *kernels_);
   } else {
-    room.collect_all();
+    room.collect_best(k, allowed, *kernels_);
   }
-  if (allowed) room.keep_allowed(allowed);
-  room.keep_best(k);
 }
 
 namespace {

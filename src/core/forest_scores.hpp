@@ -7,6 +7,7 @@
 #include "block_kernels.hpp"
 #include "csr.hpp"
 #include "forest_tables.hpp"
+#include "largest.hpp"
 #include "normal_table.hpp"
 
 namespace labelprism {
@@ -28,8 +29,6 @@ class ScoreRoom {
   std::vector<std::int32_t> labels;
   std::vector<float> probabilities;
 
-  static constexpr int kSteps = 256;
-
  private:
   friend class ForestScorer;
   struct Visit {
@@ -38,23 +37,22 @@ class ScoreRoom {
     bool is_main;  // whether all ways that led here were the more probable ones
   };
 
-  template <bool IsNoted>
-  void add(const std::int32_t* labels, const std::uint16_t* shares, std::size_t count, float probability);
-  void collect();
-  void collect_all();
-  void keep_allowed(const std::uint8_t* allowed);
-  void keep_best(std::int64_t k);
+  void note(const std::int32_t* labels, std::size_t count);
+  void collect(const std::uint8_t* allowed, std::size_t most);
+  void keep_best(std::int64_t k, const BlockKernels& kernels);
+  void collect_best(std::int64_t k, const std::uint8_t* allowed, const BlockKernels& kernels);
 
   // With few labels it is faster to look at all sums than to note those that are not 0.
-  bool notes_labels() const { return sum_.size() > kFewLabels; }
+  bool notes_labels() const { return n_labels_ > kFewLabels; }
 
   static constexpr std::size_t kFewLabels = 2048;
+  std::size_t n_labels_;
   std::vector<Visit> stack_;
-  std::vector<float> sum_;               // by label; 0 between two rows
-  std::vector<std::uint64_t> touched_;   // a bit for each label,
-  std::vector<std::uint64_t> nonempty_;  // and one for each word of those
-  std::vector<float> sorted_;
-  std::int32_t counts_[kSteps];
+  std::vector<float>
+      sum_;  // by label, one that stands for labels of a damaged model, to a multiple of 8; 0 between rows
+  std::vector<std::uint64_t> touched_;  // a bit for each label,
+  std::vector<std::uint8_t> nonempty_;  // and a byte for each word of those, to a multiple of 8
+  Largest best_;
 };
 
 class ForestScorer {

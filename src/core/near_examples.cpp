@@ -144,7 +144,7 @@ void strongest_examples(const CsrView& X, std::int64_t longest, int n_threads, G
 
 // Fills room.touched and room.cosine with the examples in the lists of the row's strongest features.
 void NearExamples::add_up(const SparseRow& row, ExampleRoom& room) const {
-  const float least = least_strong_value(row, kStrongFeatures, room.sizes);
+  const float least = least_strong_value(*kernels_, row, kStrongFeatures, room.sizes);
   const auto is_strong = [&](std::int64_t t) { return std::fabs(row.values[t]) >= least; };
   const auto begin_of = [&](std::int64_t t) { return tables_.begin[static_cast<std::size_t>(row.features[t])]; };
   const auto end_of = [&](std::int64_t t) { return tables_.begin[static_cast<std::size_t>(row.features[t]) + 1]; };

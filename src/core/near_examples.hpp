@@ -47,7 +47,9 @@ struct ExampleRoom {
 
 class NearExamples {
  public:
-  explicit NearExamples(ExampleTables&& tables) : tables_(std::move(tables)) { check_tables(tables_); }
+  explicit NearExamples(ExampleTables&& tables) : tables_(std::move(tables)), kernels_(&block_kernels()) {
+    check_tables(tables_);
+  }
 
   std::int64_t n_features() const { return tables_.n_features(); }
 
@@ -61,6 +63,7 @@ class NearExamples {
   static int lowest_step(const ExampleRoom& room, float nearest);
 
   ExampleTables tables_;
+  const BlockKernels* kernels_;
 };
 
 // The votes for given candidates of rows, entry by entry.

@@ -24,7 +24,7 @@ constexpr float kCandidate = -1;  // in place of the probability of a label that
 
 PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
     : forest_(n_labels),
-      sum_(static_cast<std::size_t>(n_labels), 0.0f),
+      sum_(padded_to_eight(static_cast<std::size_t>(n_labels) + 1), 0.0f),
       slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
 Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters,
@@ -45,55 +45,80 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
   auto& found = room.retrieved_;
   found.clear();
   if (settings_.centroid_candidates == 0 && settings_.vote_candidates == 0) return;
-  const float least = least_strong_value(row, kStrongFeatures, room.sizes_);
-  add_strongest(tables_.near, settings_.centroid_candidates, least, row, allowed, room);
-  add_strongest(tables_.votes, settings_.vote_candidates, least, row, allowed, room);
+  const float least = least_strong_value(*kernels_, row, kStrongFeatures, room.sizes_);
+  room.strong_features_.clear();
+  room.strong_values_.clear();
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    if (std::fabs(row.values[t]) < least) continue;
+    room.strong_features_.push_back(row.features[t]);
+    room.strong_values_.push_back(row.values[t]);
+  }
+  add_strongest(tables_.near, settings_.centroid_candidates, allowed, room);
+  add_strongest(tables_.votes, settings_.vote_candidates, allowed, room);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
 }
 
-// Adds the labels of the largest sums of weights, over features of at least a given size, to room.retrieved_.
-void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
-                              const AllowList& allowed, PredictorRoom& room) const {
+// Adds the labels of the largest sums of weights, over the strong features, to room.retrieved_.
+void Predictor::add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, const AllowList& allowed,
+                              PredictorRoom& room) const {
   if (n_wanted == 0) return;
+  const std::size_t n = room.strong_features_.size();
+  const auto first_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(lists.begin[static_cast<std::size_t>(room.strong_features_[i])]);
+  };
+  const auto end_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(lists.begin[static_cast<std::size_t>(room.strong_features_[i]) + 1]);
+  };
+  std::size_t n_entries = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t first = first_of(i), count = end_of(i) - first;
+    kernels_->add_halves(lists.label.data() + first, lists.weight.data() + first, static_cast<std::int64_t>(count),
+                         room.strong_values_[i], static_cast<std::uint32_t>(n_labels()), room.sum_.data());
+    n_entries += count;
+  }
   const auto wanted = static_cast<std::size_t>(n_wanted);
-  std::size_t most = 0, n_touched = 0;
-  for (std::int64_t t = 0; t < row.count; ++t) {
-    const auto feature = static_cast<std::size_t>(row.features[t]);
-    most += static_cast<std::size_t>(lists.begin[feature + 1] - lists.begin[feature]);
+  Largest& strongest = room.strongest_;
+  float* sums = room.sum_.data();
+  sums[n_labels()] = 0;
+  // Where there are few labels, it is faster to look at all sums, eight at a time, than at the lists again.
+  if (n_labels() <= 2 * static_cast<std::int64_t>(n_entries)) {
+    if (allowed.flags) {
+      for (std::int64_t label = 0; label < n_labels(); ++label) sums[label] = allowed.flags[label] ? sums[label] : 0;
+    }
+    strongest.find(*kernels_, sums, room.sum_.size(), n_wanted);
+    if (strongest.size() > wanted) strongest.drop_last(sums, strongest.size() - wanted);
+    room.retrieved_.insert(room.retrieved_.end(), strongest.begin(), strongest.end());
+    std::fill(room.sum_.begin(), room.sum_.end(), 0.0f);
+    return;
   }
-  if (room.touched_.size() < most) room.touched_.resize(most);
-  for (std::int64_t t = 0; t < row.count; ++t) {
-    if (std::fabs(row.values[t]) < least) continue;
-    const auto feature = static_cast<std::size_t>(row.features[t]);
-    const auto end = static_cast<std::size_t>(lists.begin[feature + 1]);
-    for (auto s = static_cast<std::size_t>(lists.begin[feature]); s < end; ++s) {
+  if (room.summed_.size() < n_entries) room.summed_.resize(n_entries);
+  if (room.sums_of_.size() < padded_to_eight(n_entries)) room.sums_of_.resize(padded_to_eight(n_entries));
+  std::size_t n_summed = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t s = first_of(i), end = end_of(i); s < end; ++s) {
       const std::int32_t label = lists.label[s];
-      if (static_cast<std::size_t>(label) >= room.sum_.size()) continue;  // of a damaged model
-      float& sum = room.sum_[static_cast<std::size_t>(label)];
-      room.touched_[n_touched] = label;  // noted in any case and kept the first time: that needs no jump
-      n_touched += sum == 0 ? 1 : 0;
-      sum += row.values[t] * from_half(lists.weight[s]);
+      if (label < 0 || label >= n_labels()) continue;  // of a damaged model
+      const float sum = sums[label];
+      sums[label] = 0;                 // should the label come again, there is nothing left of it
+      room.summed_[n_summed] = label;  // noted in any case and kept if it has a sum: that needs no jump
+      room.sums_of_[n_summed] = sum;
+      n_summed += sum > 0 && (!allowed.flags || allowed.flags[label]) ? 1 : 0;
     }
   }
-  auto& heap = room.strongest_;
-  heap.clear();
-  for (std::size_t i = 0; i < n_touched; ++i) {
-    const std::int32_t label = room.touched_[i];
-    float& sum = room.sum_[static_cast<std::size_t>(label)];
-    // A sum may pass through 0 and a label be noted twice; the second time there is nothing left of it.
-    const std::pair<float, std::int32_t> strong{-sum, label};
-    sum = 0;
-    if (allowed.flags && !allowed.flags[label]) continue;
-    if (strong.first >= 0 || (heap.size() == wanted && !(strong < heap.front()))) continue;
-    if (heap.size() == wanted) {
-      std::pop_heap(heap.begin(), heap.end());
-      heap.pop_back();
+  std::fill(room.sums_of_.begin() + static_cast<std::ptrdiff_t>(n_summed),
+            room.sums_of_.begin() + static_cast<std::ptrdiff_t>(padded_to_eight(n_summed)), 0.0f);
+  strongest.find(*kernels_, room.sums_of_.data(), padded_to_eight(n_summed), n_wanted);
+  if (strongest.size() > wanted) {  // of equals the smaller labels are kept, and these are in no order
+    std::vector<std::pair<float, std::int32_t>> ordered;
+    for (const std::int32_t i : strongest) {
+      ordered.emplace_back(-room.sums_of_[static_cast<std::size_t>(i)], room.summed_[static_cast<std::size_t>(i)]);
     }
-    heap.push_back(strong);
-    std::push_heap(heap.begin(), heap.end());
+    std::sort(ordered.begin(), ordered.end());
+    for (std::size_t i = 0; i < wanted; ++i) room.retrieved_.push_back(ordered[i].second);
+  } else {
+    for (const std::int32_t i : strongest) room.retrieved_.push_back(room.summed_[static_cast<std::size_t>(i)]);
   }
-  for (const auto& strong : heap) room.retrieved_.push_back(strong.second);
 }
 
 // The smallest probability of the forest's candidates, and how many have it: the first ones, as in the forest. What it

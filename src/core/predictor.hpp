@@ -16,6 +16,7 @@
 #include "growing_csr.hpp"
 #include "label_clusters.hpp"
 #include "label_tables.hpp"
+#include "largest.hpp"
 #include "near_examples.hpp"
 #include "node_rows.hpp"
 
@@ -62,10 +63,14 @@ class PredictorRoom {
   friend class Predictor;
   ScoreRoom forest_;
   ExampleRoom examples_;
-  std::vector<float> sum_;  // by label; 0 between two rows
-  std::vector<std::int32_t> touched_;
-  std::vector<std::pair<float, std::int32_t>> strongest_;  // a heap of labels and their sums, negative
-  std::vector<std::int32_t> retrieved_;                    // by centroids and votes
+  std::vector<float>
+      sum_;  // by label, one that stands for all labels of a damaged model, to a multiple of 8; 0 between two rows
+  std::vector<std::int32_t> strong_features_;
+  std::vector<float> strong_values_;
+  std::vector<std::int32_t> summed_;  // the labels that have sums,
+  std::vector<float> sums_of_;        // and these
+  Largest strongest_;
+  std::vector<std::int32_t> retrieved_;  // by centroids and votes
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
@@ -140,8 +145,8 @@ class Predictor {
  private:
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
-  void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, float least, const SparseRow& row,
-                     const AllowList& allowed, PredictorRoom& room) const;
+  void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, const AllowList& allowed,
+                     PredictorRoom& room) const;
   std::pair<float, std::int64_t> least_candidate(PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void add_allowed(const AllowList& allowed, PredictorRoom& room) const;

@@ -46,6 +46,21 @@ def top_k_row(columns: Int32, scores: Float32, k: int) -> tuple[list[int], list[
     return [int(c) for _, c in order] + [-1] * missing, [float(-s) for s, _ in order] + [-np.inf] * missing
 
 
+def largest_places(values: Float32, wanted: int) -> list[int]:
+    """Return the places of the largest of the values above 0, ascending; of equals the first ones."""
+    return sorted(place for _, place in sorted((-v, i) for i, v in enumerate(values.tolist()) if v > 0)[:wanted])
+
+
+def add_halves(labels: Int32, halves: Any, value: float, sums: Float32) -> Any:
+    """Return the sums after value * half was added at each label; the last one stands for labels out of range."""
+    result = sums.copy()
+    last = result.size - 1
+    added = np.float32(value) * halves.view(np.float16).astype(np.float32)
+    for label, number in zip(labels, added, strict=True):
+        result[label if 0 <= label < last else last] += number
+    return result
+
+
 # ---------------------------------------------------------------------------------------- centroids and their lists
 
 

@@ -1,0 +1,100 @@
+// What finding the largest of many sums needs: adding them up, and the line between those that are kept and the rest.
+// Part of block_kernels.inl.
+
+inline Words eight_halves(const std::uint16_t* from) {
+#if defined(__AVX2__)
+  return (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+  typedef std::uint16_t Halves __attribute__((vector_size(16)));
+  Halves halves;
+  __builtin_memcpy(&halves, from, sizeof halves);
+  return __builtin_convertvector(halves, Words);
+#endif
+}
+
+// Eight at a time become numbers; they are added one by one, for their places lie anywhere.
+void add_halves(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
+                std::uint32_t n_labels, float* sums) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    Words at;
+    __builtin_memcpy(&at, labels + i, sizeof at);
+    at = at < n_labels ? at : n_labels - Words{};
+    const Eight added = value * halves_as_floats(eight_halves(halves + i));
+    for (int k = 0; k < 8; ++k) sums[at[k]] += added[k];
+  }
+  for (; i < count; ++i) {
+    const auto label = static_cast<std::uint32_t>(labels[i]);
+    sums[label < n_labels ? label : n_labels] += value * from_half(halves[i]);
+  }
+}
+
+typedef std::int32_t Whole __attribute__((vector_size(32)));
+
+inline Whole whole_at(const float* at) {
+  Whole bits;
+  __builtin_memcpy(&bits, at, sizeof bits);
+  return bits;
+}
+
+inline std::int64_t count_from(const float* values, std::int64_t count, std::int32_t least) {
+  Whole counts = {};
+  for (std::int64_t i = 0; i < count; i += 8) counts -= whole_at(values + i) >= least;  // -1 where it is so
+  std::int64_t total = 0;
+  for (int k = 0; k < 8; ++k) total += counts[k];
+  return total;
+}
+
+// The bits of positive floats, taken for whole numbers, are in the order of the floats. The line is looked for by
+// halving: from the largest value downwards, for the kept ones are near to it.
+float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) {
+  Whole tops = {};
+  for (std::int64_t i = 0; i < count; i += 8) {
+    const Whole bits = whole_at(values + i);
+    tops = bits > tops ? bits : tops;
+  }
+  std::int32_t top = 0;
+  for (int k = 0; k < 8; ++k) top = tops[k] > top ? tops[k] : top;
+  std::int32_t low = top > 1 ? top : 1, high = low;  // fewer values than wanted are at least `high`
+  std::int64_t from_low = count_from(values, count, low);
+  for (std::int32_t step = 1 << 22; from_low < wanted && low > 1;) {  // half of an octave
+    high = low;
+    low = low - 1 > step ? low - step : 1;
+    step = step < 1 << 28 ? 2 * step : step;
+    from_low = count_from(values, count, low);
+  }
+  while (from_low > wanted && high - low > 1) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const std::int64_t from_middle = count_from(values, count, middle);
+    if (from_middle >= wanted) {
+      low = middle;
+      from_low = from_middle;
+    } else {
+      high = middle;
+    }
+  }
+  float least;
+  __builtin_memcpy(&least, &low, sizeof least);
+  return least;
+}
+
+std::int64_t places_from(const float* values, std::int64_t count, float least, std::int32_t* places) {
+  std::int64_t kept = 0;
+#if defined(__AVX512F__)
+  const __m512 bound = _mm512_set1_ps(least);
+  __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const __mmask16 here = static_cast<__mmask16>(count - i < 16 ? 0xFF : 0xFFFF);
+    const __mmask16 mask = _mm512_mask_cmp_ps_mask(here, _mm512_maskz_loadu_ps(here, values + i), bound, _CMP_GE_OQ);
+    _mm512_storeu_si512(places + kept, _mm512_maskz_compress_epi32(mask, numbers));
+    kept += __builtin_popcount(mask);
+    numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(16));
+  }
+#else
+  for (std::int64_t i = 0; i < count; ++i) {  // noted in any case and kept if it is large: that needs no jump
+    places[kept] = static_cast<std::int32_t>(i);
+    kept += values[i] >= least ? 1 : 0;
+  }
+#endif
+  return kept;
+}
