@@ -21,12 +21,14 @@ void bind_one_vs_rest(nb::module_& m) {
       .def(
           "__init__",
           [](OneVsRestSettings* self, float cost, float positive_weight, float rare_examples, float tolerance,
-             int passes, float drop, std::uint64_t seed) {
+             int passes, float drop, std::uint64_t seed, std::int64_t first_cluster) {
             require(cost > 0 && positive_weight >= 0 && rare_examples >= 0,
                     "cost must be above 0, positive_weight and rare_examples at least 0");
-            new (self) OneVsRestSettings{cost, positive_weight, rare_examples, tolerance, passes, drop, seed};
+            new (self)
+                OneVsRestSettings{cost, positive_weight, rare_examples, tolerance, passes, drop, seed, first_cluster};
           },
-          "cost"_a, "positive_weight"_a, "rare_examples"_a, "tolerance"_a, "passes"_a, "drop"_a, "seed"_a);
+          "cost"_a, "positive_weight"_a, "rare_examples"_a, "tolerance"_a, "passes"_a, "drop"_a, "seed"_a,
+          "first_cluster"_a = OneVsRestSettings{}.first_cluster);
   m.def(
       "fit_one_vs_rest",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,

@@ -26,6 +26,7 @@ constexpr std::int64_t kRowsPerTask = 256;
 constexpr std::int64_t kAhead = 8;
 constexpr std::size_t kExampleAhead = 4, kEntriesAhead = 2;  // in the order of a pass
 constexpr float kMostPasses = 1e9f;                          // an int holds it
+constexpr int kClusterPasses = 3;
 constexpr std::int64_t kExamplesPerTask = 1 << 15;
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
@@ -85,7 +86,8 @@ struct LabelProblem {
     const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
     cost_of_negative = settings.cost * (1 + rarity);
     cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
-    max_passes = static_cast<int>(std::min(static_cast<float>(settings.passes) * (1 + rarity), kMostPasses));
+    const int passes = label < settings.first_cluster ? settings.passes : std::min(settings.passes, kClusterPasses);
+    max_passes = static_cast<int>(std::min(static_cast<float>(passes) * (1 + rarity), kMostPasses));
     make_room(X, all, begin, end);
     for (std::int64_t t = begin; t < end; ++t) {
       // Rows lie anywhere in the matrix: those that come soon are asked for early.

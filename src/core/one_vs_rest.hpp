@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "counter.hpp"
@@ -39,6 +40,9 @@ struct OneVsRestSettings {
   int passes;       // or after so many passes over the examples, times 1 + r
   float drop;       // weights of smaller size are dropped
   std::uint64_t seed;
+  // From this one on labels are clusters of labels. Their problems are large and solved sooner: three passes are
+  // enough.
+  std::int64_t first_cluster = std::numeric_limits<std::int64_t>::max();
 };
 
 // The classifiers of a shard.

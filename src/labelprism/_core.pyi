@@ -493,6 +493,7 @@ class OneVsRestSettings:
         passes: int,
         drop: float,
         seed: int,
+        first_cluster: int = ...,
     ) -> None: ...
 
 def fit_one_vs_rest(

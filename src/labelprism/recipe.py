@@ -318,6 +318,8 @@ class _Training:
             nothing = sp.csr_array((n_labels, rows.X.shape[1]), dtype=np.float32)
             return _Head(nothing, np.zeros(n_labels, np.float32), (np.zeros(held[1].size, np.float32), None, None))
         head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs, random_state=self.seed)
+        if clusters is not None:
+            head._first_cluster = clusters.first_cluster
         learned = rows.learned
         is_held_out = np.zeros(learned.X.shape[0], np.uint8)
         is_held_out[rows.n_seen :] = 1

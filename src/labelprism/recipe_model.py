@@ -28,7 +28,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 _FOREST_TABLES = ("blocks", "tables", "buckets", "dense", "leaf_begin", "leaf_label", "leaf_share")
 _VOTE_TABLES = {"vote_begin": np.int64, "vote_label": np.int32, "vote_share": np.uint16}  # older models have none
 _LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
-_RETIRED_SETTINGS = {"wide_search", "wide_gain", "widest_search", "widest_gain"}
+_RETIRED_SETTINGS = {"wide_search", "wide_gain", "widest_search", "widest_gain", "trees_in_place_of_clusters"}
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
 

@@ -19,7 +19,7 @@ class RecipeSettings:
     ----------
     forest, head : dict
         Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults. For `n_trees` see also
-        `trees_in_place_of_clusters`.
+        `more_trees`.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
     training_candidates : int
@@ -48,8 +48,10 @@ class RecipeSettings:
         Where there are fewer labels they are not clustered,
     cluster_up_to_labels_per_row : float
         nor where rows have more than so many of them on average.
-    trees_in_place_of_clusters : int
-        So many trees more are grown then.
+    more_trees : int
+        So many trees more are grown then,
+    more_trees_from_labels_per_row : float
+        and beside clusters where rows have at least so many labels on average.
     cluster_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
         taken.
@@ -88,7 +90,8 @@ class RecipeSettings:
     cluster_labels: int = 100
     cluster_from_labels: int = 5000
     cluster_up_to_labels_per_row: float = 6.0
-    trees_in_place_of_clusters: int = 1
+    more_trees: int = 1
+    more_trees_from_labels_per_row: float = 2.0
     cluster_gain: float = 5.0
     longest_example_list: int = 1024
     examples_from_labels: int = 5000
@@ -117,7 +120,7 @@ PRESETS: dict[str, RecipeSettings] = {
         vote_candidates=40,
         label_clusterings=5,
         cluster_from_labels=0,
-        trees_in_place_of_clusters=0,
+        more_trees=0,
         examples_from_labels=0,
         example_gain=5.0,
     ),

@@ -90,7 +90,8 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
     labels are very many, and the true ones harder to find. Clusters of labels say little where rows have many labels of
-    one cluster, or where clusters are few: there are trees in their place.
+    one cluster, or where clusters are few: there are trees in their place. Where rows have several labels, but not
+    many, both are worth their time.
     """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     further = round(settings.candidates_per_doubling * max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0))
@@ -102,10 +103,14 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     )
     fewest = max(settings.cluster_from_labels, settings.cluster_labels + 1)  # not all in one cluster
     is_clustered = settings.use_head and n_labels >= fewest and labels_per_row <= settings.cluster_up_to_labels_per_row
-    if settings.label_clusterings == 0 or is_clustered:
+    if settings.label_clusterings == 0:
         return settings
-    n_trees = SpectralForest(**settings.forest).n_trees + settings.trees_in_place_of_clusters
-    return replace(settings, label_clusterings=0, forest={**settings.forest, "n_trees": n_trees})
+    if not is_clustered:
+        settings = replace(settings, label_clusterings=0)
+    elif labels_per_row < settings.more_trees_from_labels_per_row:
+        return settings
+    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees
+    return replace(settings, forest={**settings.forest, "n_trees": n_trees})
 
 
 def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bool:

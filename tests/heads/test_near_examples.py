@@ -82,10 +82,7 @@ def test_votes_are_those_of_the_twin(n: int, d: int, longest: int, signed: bool)
 def test_parts_are_joined_to_the_whole(cuts: list[int], longest: int, seed: int) -> None:
     X, Y = problem(80, 9, 6, seed, signed=True)
     ends = [0, *sorted(cuts), 80]
-    parts = [
-        strongest_examples(X[begin:end], Y[begin:end], None, longest)
-        for begin, end in pairwise(ends)
-    ]
+    parts = [strongest_examples(X[begin:end], Y[begin:end], None, longest) for begin, end in pairwise(ends)]
     whole, joined = strongest_examples(X, Y, None, longest), joined_examples(parts, longest, n_threads=2)
     for name, array in example_arrays(whole).items():
         np.testing.assert_array_equal(example_arrays(joined)[name], array, err_msg=name)

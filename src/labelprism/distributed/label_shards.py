@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from distributed import get_worker
-from sklearn.utils import check_random_state
 
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, csr_parts
@@ -324,10 +323,7 @@ def _fitted(
     labels: LabelRange, head: OneVsRestHead, seed: int,
 ) -> tuple[sp.csr_array, Float32, Any]:  # fmt: skip
     """Return weights as models keep them, biases, and the margins of held-out rows by label."""
-    number = int(check_random_state(seed).randint(2**31 - 1))
-    settings = _core.OneVsRestSettings(
-        *(head.cost, head.positive_weight, head.rare_examples, head.tolerance, head.passes, head.drop, number)
-    )
+    settings = head._settings(seed)
     first, end = labels
     nothing, no_start = np.zeros(0, np.float32), csr_parts(sp.csr_array((0, 0), dtype=np.float32))
     # Random numbers are keyed by the label, whose number is that among all.

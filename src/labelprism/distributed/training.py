@@ -243,6 +243,8 @@ class DistributedTraining:
         cluster = self.cluster
         head = OneVsRestHead(**self.settings.head, n_jobs=self.n_jobs)
         head._check_parameters()
+        if self.clusters is not None:
+            head._first_cluster = self.clusters.first_cluster
         if not self.settings.use_head:
             return [((0, seen.shape[1]), cluster.submit("head", "none", no_head, seen.shape, n_held))]
         ranges, workers = self._ranges(seen, n_held, offered)

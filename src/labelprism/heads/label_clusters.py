@@ -48,9 +48,14 @@ class LabelClusters(NamedTuple):
         return int(self.of_label.shape[1])
 
     @property
+    def first_cluster(self) -> int:
+        """The first class that is a cluster."""
+        return self.n_labels * (1 + self.n_clusterings)
+
+    @property
     def n_classes(self) -> int:
         """Labels, labels inside clusters, and clusters."""
-        return self.n_labels * (1 + self.n_clusterings) + self.n_clusters
+        return self.first_cluster + self.n_clusters
 
     def within(self, clustering: int, labels: Int32) -> Int32:
         """Return the classes of labels inside their clusters."""
@@ -58,7 +63,7 @@ class LabelClusters(NamedTuple):
 
     def of_clusters(self, clustering: int, labels: Int32) -> Int32:
         """Return the classes of the labels' clusters."""
-        return np.asarray(self.of_label[clustering][labels] + np.int32(self.n_labels * (1 + self.n_clusterings)))
+        return np.asarray(self.of_label[clustering][labels] + np.int32(self.first_cluster))
 
     def label_classes(self, indptr: Int64, labels: Int32, n_threads: int = 1) -> tuple[Int64, Int32]:
         """Return the classes of every row's labels: what it is a positive of.

@@ -62,6 +62,8 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         The margins of held-out rows for their candidates and labels, by classifiers that had not seen them.
     """
 
+    _first_cluster = np.iinfo(np.int64).max  # of the classes, if some are clusters of labels; see `LabelClusters`
+
     weights_: sp.csr_array
     bias_: Float32
     held_out_margins_: sp.csr_array
@@ -128,10 +130,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         learned one by one, and kept in `stages`.
         """
         stages = NoStages() if stages is None else stages
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        settings = _core.OneVsRestSettings(
-            *(self.cost, self.positive_weight, self.rare_examples, self.tolerance, self.passes, self.drop, seed)
-        )
+        settings = self._settings(self.random_state)
         own, counter = csr_parts(Y), _core.Counter()
         begin: Any = csr_parts(sp.csr_array((0, 0), dtype=np.float32)) if start is None else csr_parts(start[0])
         nothing, c = np.zeros(0, np.float32), Y.shape[1]
@@ -157,6 +156,14 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         self.bias_ = np.concatenate([shard["bias"] for shard in shards])
         by_label = _stacked(shards, ("noted_indptr", "noted_rows", "noted_margins"), (c, X.shape[0]))
         self.held_out_margins_ = sp.csr_array(by_label.T.tocsr())
+
+    def _settings(self, random_state: Any) -> _core.OneVsRestSettings:
+        """Return what the native core is told; all of it is checked."""
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        costs = (self.cost, self.positive_weight, self.rare_examples)
+        return _core.OneVsRestSettings(
+            *costs, self.tolerance, self.passes, self.drop, seed, first_cluster=int(self._first_cluster)
+        )
 
     def scores(self, X: Any, candidates: sp.csr_array) -> sp.csr_array:
         """Return the margins of the candidates of every row.
