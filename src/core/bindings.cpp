@@ -18,4 +18,5 @@ NB_MODULE(_core, m) {
   labelprism::bind_predictor(m);
   labelprism::bind_centroids(m);
   labelprism::bind_clusters(m);
+  labelprism::bind_blend(m);
 }

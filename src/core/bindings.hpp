@@ -213,5 +213,6 @@ void bind_predictor(nb::module_& m);
 void bind_centroids(nb::module_& m);
 void bind_clusters(nb::module_& m);
 void bind_near_examples(nb::module_& m);
+void bind_blend(nb::module_& m);
 
 }  // namespace labelprism

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -228,3 +229,55 @@ class HeadTwin:
         momenta = self.momenta.embedding
         momenta[touched] = self.momentum * momenta[touched] + total[touched]
         self.parameters.embedding[touched] -= self.rate * momenta[touched]
+
+
+# ------------------------------------------------------------------------------------------------------------ the blend
+
+
+def _mean_and_covariance(x: Array, p: Array) -> tuple[Array, Array]:
+    """Those of the rows of x (m, k), drawn by p (m,)."""
+    mean = p @ x
+    return mean, (x - mean).T @ (p[:, None] * (x - mean))
+
+
+def softmax_likelihood(
+    indptr: npt.NDArray[np.int64], features: Array, share: Array, weights: Array, any_label: bool
+) -> tuple[float, Array, Array, Array]:
+    """Return the log-likelihood of all or any true candidates, its gradient, and covariances by p and by belief."""
+    k = features.shape[1]
+    value, gradient, covariance, covariance_if_true = 0.0, np.zeros(k), np.zeros((k, k)), np.zeros((k, k))
+    for begin, end in pairwise(indptr):
+        x, true = features[begin:end], share[begin:end]
+        mass = true.sum()
+        if mass == 0:
+            continue
+        score = x @ weights
+        log_p = score - score.max() - np.log(np.exp(score - score.max()).sum())
+        belief = np.exp(log_p) * true + 1e-300 * (true > 0) if any_label else true
+        value += mass * np.log(belief.sum()) if any_label else true @ log_p
+        mean, by_p = _mean_and_covariance(x, np.exp(log_p))
+        mean_if_true, by_belief = _mean_and_covariance(x, belief / belief.sum())
+        gradient += mass * (mean_if_true - mean)
+        covariance += mass * by_p
+        covariance_if_true += mass * by_belief
+    return float(value), gradient, covariance, covariance_if_true
+
+
+def logistic_likelihood(features: Array, is_true: npt.NDArray[np.bool_], weights: Array) -> tuple[float, Array, Array]:
+    """Return the log-likelihood of a logistic curve, its gradient, and its curvature with the sign turned."""
+    log_odds = features @ weights
+    p, q = np.exp(-np.logaddexp(0, -log_odds)), np.exp(-np.logaddexp(0, log_odds))
+    value = -np.logaddexp(0, np.where(is_true, -log_odds, log_odds)).sum()
+    return float(value), (is_true - p) @ features, features.T @ ((p * q)[:, None] * features)
+
+
+def best_candidates(
+    indptr: npt.NDArray[np.int64], features: Array, weights: Array, n_best: int
+) -> npt.NDArray[np.int64]:
+    """Return the first candidates of every row by their weighted features in float32, equal ones in their order."""
+    best = np.full((len(indptr) - 1, n_best), -1)
+    score = (features @ weights).astype(np.float32)
+    for row, (begin, end) in enumerate(pairwise(indptr)):
+        order = [begin + t for t in np.argsort(-score[begin:end], kind="stable") if score[begin + t] > -np.inf]
+        best[row, : len(order)] = order[:n_best]
+    return best

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
 
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, row_range
@@ -25,7 +24,7 @@ from labelprism.heads.blend import (
 from labelprism.heads.label_clusters import LabelClusters, merged_classes
 from labelprism.heads.near_examples import MOST_ENTRIES
 from labelprism.heads.one_vs_rest import OneVsRestHead
-from labelprism.recipe_calibration import Calibration, log_softmax_by_row
+from labelprism.recipe_calibration import Calibration, learned_calibration
 from labelprism.recipe_settings import RecipeSettings
 
 Float64 = npt.NDArray[np.float64]
@@ -34,7 +33,6 @@ _MOST_MORE_CANDIDATES = 50  # however many labels a row has
 _MANY_LABELS = 50_000
 _USUAL_SHARE = 0.5  # of a label's own classifier, where there are no held-out rows to ask
 _OWN_SHARES = (0.3, _USUAL_SHARE, 0.7)  # finer steps, or any further, gain nothing
-_FEWEST_TO_CALIBRATE = 10  # true and wrong candidates each
 
 
 class Opinions(NamedTuple):
@@ -82,7 +80,7 @@ class _Way(NamedTuple):
     own_share: float
     blend: BlendWeights
     likelihood: float
-    scores: Float64
+    features: Float64
 
 
 def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: float) -> RecipeSettings:
@@ -154,11 +152,11 @@ def learned_blend(
     others = [said.log_forest, said.cosine, np.log1p(counts[said.labels]), unreached]
 
     def tried(own_share: float, *experts: npt.NDArray[Any]) -> _Way:
-        features = np.stack(experts, axis=1).astype(np.float64)
+        features = np.stack(experts, axis=1, dtype=np.float64)
         blend, likelihood = DEFAULT_BLEND, 0.0
         if settings.use_learned_blend:
             blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
-        return _Way(own_share, blend, likelihood, combined(features, np.array(blend[: len(experts)])))
+        return _Way(own_share, blend, likelihood, features)
 
     def mean_margin(own_share: float) -> npt.NDArray[Any]:
         if said.within is None or own_share == 1.0:
@@ -183,23 +181,9 @@ def learned_blend(
         if voted.blend.examples > 0 and voted.likelihood - chosen.likelihood > settings.example_gain:
             uses_examples = True
             chosen = voted if has_clusters else voted._replace(blend=voted.blend._replace(clusters=0.0))
-    calibration = _calibration(said.indptr, chosen.scores, is_true)
+    scores = combined(chosen.features, np.array(chosen.blend[: chosen.features.shape[1]]))
+    calibration = learned_calibration(said.indptr, scores, is_true)
     return Learned(chosen.blend, calibration, uses_clusters, chosen.own_share, uses_examples)
-
-
-def _calibration(indptr: Int64, scores: Float64, is_true: npt.NDArray[np.bool_]) -> Calibration:
-    """Return how often candidates of held-out rows are true, by their scores; see `Calibration`."""
-    if min(is_true.sum(), (~is_true).sum()) < _FEWEST_TO_CALIBRATE:
-        return Calibration()
-    rows = sp.csr_array((scores, np.zeros(scores.size, np.int32), indptr), shape=(indptr.size - 1, 1))
-    features = np.stack([scores, log_softmax_by_row(rows)], axis=1)
-    centre, width = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-9)
-    curve = LogisticRegression(C=1e6, solver="newton-cholesky", max_iter=1000).fit((features - centre) / width, is_true)
-    slopes = curve.coef_[0] / width
-    if not slopes.sum() > 0:  # the better label of a row must not become the less probable one
-        return Calibration()
-    slope, row_slope = map(float, slopes)
-    return Calibration(slope, row_slope, float(curve.intercept_[0] - slopes @ centre))
 
 
 def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:

@@ -92,27 +92,27 @@ def blend_and_likelihood(
         The logarithm of the likelihood of any true label, less a penalty, at its maximum. It says more surely than
         nDCG@5 of as many rows whether other features would be better.
     """
+    indptr, features = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(features, np.float64)
     n = len(indptr) - 1
     row = np.repeat(np.arange(n), np.diff(indptr))
-    weight = is_true.astype(np.float64) if importance is None else is_true * importance
+    weight = np.asarray(is_true if importance is None else is_true * importance, np.float64)
     mass = np.bincount(row, weight, n)
-    kept = mass[row] > 0  # rows without a true candidate teach nothing
-    if not kept.any():
+    teaches = mass > 0  # rows without a true candidate do not
+    if not teaches.any():
         return DEFAULT_BLEND, 0.0
-    teaches = mass > 0
     # Each row counts the same; with importance each true label does as its own says.
-    share = weight[kept] / (mass[row[kept]] if importance is None else mass.sum() / teaches.sum())
-    problem = _Softmax(features[kept], share, np.flatnonzero(np.diff(row[kept], prepend=-1)))
-    all_labels = problem.maximise(problem.of_all_labels, problem.default)
+    share = weight / (np.where(teaches, mass, 1.0)[row] if importance is None else mass.sum() / teaches.sum())
+    problem = _Softmax(indptr, features, share)
+    all_labels, likelihood = problem.maximise(problem.of_all_labels, problem.default)
     least = _LEAST_WEIGHTS[: features.shape[1]]
-    if np.bincount(row[kept], is_true[kept]).max() <= 1:
-        return _blend_of(np.maximum(all_labels, least)), problem.of_all_labels(all_labels).value
-    any_label = problem.maximise(problem.of_any_label, all_labels)
-    likelihood = problem.of_any_label(any_label).value
+    if np.bincount(row, is_true).max() <= 1:
+        return _blend_of(np.maximum(all_labels, least)), likelihood
+    any_label, likelihood = problem.maximise(problem.of_any_label, all_labels)
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
     begin, end = (any_label, all_labels) if importance is None else (all_labels, any_label)
     ways = [np.maximum(begin + step * (end - begin), least) for step in _STEPS]
-    gains = np.stack([_gains(indptr, combined(features, way), weight, ideal, importance is None) for way in ways])
+    best = (_core.best_candidates(indptr, features, way, 5) for way in ways)
+    gains = np.stack([_gains(of_way, weight, ideal, importance is None) for of_way in best])
     return _blend_of(ways[_first_of_the_best(gains)]), likelihood
 
 
@@ -139,25 +139,20 @@ def combined(features: Float64, weights: Float64) -> Float64:
     return np.asarray(np.einsum("ij,j->i", features, weights))
 
 
-def _dot(one: Float64, other: Float64) -> float:
-    """Return an inner product without BLAS: see `combined`."""
-    return float(np.einsum("i,i->", one, other))
+def _gains(best: Int64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> Float64:
+    """Return nDCG@5 of each row, or the weight of its true labels among the first five.
 
-
-def _products(one: Float64, other: Float64) -> Float64:
-    """Return the inner products of the rows of two arrays, whose matrix is symmetric."""
-    products = np.zeros((len(one), len(other)))
-    for i in range(len(one)):
-        for j in range(i + 1):
-            products[i, j] = products[j, i] = _dot(one[i], other[j])
-    return products
-
-
-def _gains(indptr: Int64, score: Float64, weight: Float64, ideal: npt.NDArray[Any], is_ndcg: bool) -> Float64:
-    """Return nDCG@5 of each row, or the weight of its true labels among the first five."""
-    entries = np.arange(len(score), dtype=np.int32)
-    best, _ = _core.top_k_csr(np.ascontiguousarray(indptr, np.int64), entries, score.astype(np.float32), 5)
-    found = np.append(weight, 0.0)[best]  # -1, where there are fewer than five, is the 0 at the end
+    Parameters
+    ----------
+    best : int64 array of shape (n, 5)
+        The first five candidates of each row; -1 where it has fewer.
+    weight : float64 array of shape (m,)
+        Of each candidate; 0 for wrong ones.
+    ideal : array of shape (n,)
+        How many true labels each row has.
+    is_ndcg : bool
+    """
+    found = np.where(best >= 0, weight[best], 0.0)
     if not is_ndcg:
         return np.asarray(found.sum(1))
     discount = 1 / np.log2(np.arange(2, 7))
@@ -178,28 +173,23 @@ class _Softmax:
 
     Parameters
     ----------
-    features : float64 array of shape (m, 4), (m, 5) or (m, 6)
+    indptr : int64 array of shape (n + 1,)
+        Where the candidates of each row begin.
+    features : float64 array of shape (m, 4) to (m, 7)
     share : float64 array of shape (m,)
-        How much each candidate counts as the true one of its row; 0 for wrong ones.
-    starts : int64 array of shape (n,)
-        Where each row begins.
+        How much each candidate counts as the true one of its row; 0 for wrong ones. Rows of wrong ones are left out.
     """
 
-    def __init__(self, features: Float64, share: Float64, starts: npt.NDArray[np.int64]) -> None:
-        self.columns = np.ascontiguousarray(features.T)  # sums along a column are many times faster than across
-        self.share, self.starts = share, starts
-        self.lengths = np.diff(np.append(starts, len(share)))
-        self.mass = np.add.reduceat(share, starts)
+    def __init__(self, indptr: Int64, features: Float64, share: Float64) -> None:
+        self.candidates = indptr, features, share
         self.default = np.array(DEFAULT_BLEND[: features.shape[1]])
         # One row of doubt in units of each weight keeps the problem well-posed when an expert says nothing.
         self.penalty = np.diag(1.0 / np.square(_UNITS[: features.shape[1]]))
 
     def of_all_labels(self, w: Float64) -> _Likelihood:
         """Return that of all true labels: the sum of share * log p, which is concave."""
-        p, log_p = self._probabilities(w)
-        covariance, mean = self._moments(p)
-        drawn = np.array([_dot(column, self.share) for column in self.columns]) - mean
-        return self._penalised(w, _dot(self.share, log_p), drawn, covariance)
+        value, gradient, covariance, _ = _core.softmax_likelihood(*self.candidates, w, any_label=False)
+        return self._penalised(w, value, gradient, covariance)
 
     def of_any_label(self, w: Float64) -> _Likelihood:
         """Return that of any true label: the sum over rows of their mass * log(sum of share * p).
@@ -207,18 +197,13 @@ class _Softmax:
         It need not be concave. Where it is not, or hardly, its curvature is replaced by that of the bound which EM
         would maximise, which is.
         """
-        p, _ = self._probabilities(w)
-        belief = p * self.share + 1e-300 * (self.share > 0)
-        total = np.add.reduceat(belief, self.starts)
-        covariance, mean = self._moments(p)
-        covariance_if_true, mean_if_true = self._moments(belief / np.repeat(total, self.lengths))
-        value = _dot(self.mass, np.log(total))
+        value, gradient, covariance, covariance_if_true = _core.softmax_likelihood(*self.candidates, w, any_label=True)
         if np.linalg.eigvalsh(0.95 * covariance - covariance_if_true + self.penalty)[0] > 0:
             covariance = covariance - covariance_if_true
-        return self._penalised(w, value, mean_if_true - mean, covariance)
+        return self._penalised(w, value, gradient, covariance)
 
-    def maximise(self, likelihood: Callable[[Float64], _Likelihood], w: Float64) -> Float64:
-        """Maximise a likelihood from w by Newton steps, halved while they lead down."""
+    def maximise(self, likelihood: Callable[[Float64], _Likelihood], w: Float64) -> tuple[Float64, float]:
+        """Maximise a likelihood from w by Newton steps, halved while they lead down; return where, and its value."""
         here = likelihood(w)
         for _ in range(_ITERATIONS):
             step = np.linalg.solve(here.curvature, here.gradient)
@@ -228,29 +213,12 @@ class _Softmax:
                     break
                 step = step / 2
             else:
-                return w
+                break
             gained = there.value - here.value
             w, here = w + step, there
             if gained < 1e-6 * abs(here.value):
                 break
-        return w
-
-    def _probabilities(self, w: Float64) -> tuple[Float64, Float64]:
-        """Return the probability of each candidate in its row, and its logarithm."""
-        score = np.zeros(len(self.share))
-        for weight, column in zip(w, self.columns, strict=True):
-            score += weight * column
-        score -= np.repeat(np.maximum.reduceat(score, self.starts), self.lengths)
-        p = np.exp(score)
-        total = np.add.reduceat(p, self.starts)
-        return p / np.repeat(total, self.lengths), score - np.repeat(np.log(total), self.lengths)
-
-    def _moments(self, p: Float64) -> tuple[Float64, Float64]:
-        """Return covariance and mean of the features of a candidate drawn by p, summed over rows by their mass."""
-        weighted = self.columns * (p * np.repeat(self.mass, self.lengths))
-        expected = np.add.reduceat(self.columns * p, self.starts, axis=1)
-        covariance = _products(self.columns, weighted) - _products(expected, expected * self.mass)
-        return covariance, weighted.sum(1)
+        return w, here.value
 
     def _penalised(self, w: Float64, value: float, gradient: Float64, curvature: Float64) -> _Likelihood:
         away = w - self.default
