@@ -126,11 +126,10 @@ class DefaultRecipe:
         prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
         clusters = self.arrays.get("cluster_of", np.zeros((0, self.n_labels_), np.int32))
         bias = np.concatenate([self.bias_, self.arrays.get("cluster_bias", np.zeros(0, np.float32))])
-        arrays: Any = (*tables, clusters, bias, prior)
+        arrays: Any = (*tables, clusters, bias, prior, self._examples)
         return _core.Predictor(
             self._scorer,
             *arrays,
-            self._examples,
             head_weight=blend.head,
             forest_weight=blend.forest,
             centroid_weight=blend.centroid,

@@ -161,7 +161,7 @@ def learned_blend(
     def mean_margin(own_share: float) -> npt.NDArray[Any]:
         if said.within is None or own_share == 1.0:
             return said.margin
-        return np.float32(own_share) * said.margin + np.float32(1 - own_share) * said.within
+        return np.asarray(np.float32(own_share) * said.margin + np.float32(1 - own_share) * said.within)
 
     chosen = without = tried(1.0, log_head(said.margin), *others)
     uses_clusters = True

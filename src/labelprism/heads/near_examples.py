@@ -93,7 +93,8 @@ def _weight_of(part: Examples) -> Float32:
 def example_arrays(examples: Examples) -> Arrays:
     """Return the arrays that a model keeps of its examples: values as float16, and weights if there are any."""
     begin, row, value = csr_parts(examples.lists)
-    tables = (begin, row, value.astype(np.float16).view(np.uint16), examples.label_indptr, examples.labels)
+    halves = value.astype(np.float16).view(np.uint16)
+    tables: Any = (begin, row, halves, examples.label_indptr, examples.labels)
     arrays: Arrays = {f"example_{name}": table for name, table in zip(_TABLES, tables, strict=True)}
     return arrays if examples.weight is None else {**arrays, "example_weight": examples.weight}
 
@@ -110,7 +111,8 @@ def near_examples(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.NearExamples 
     if "example_begin" not in arrays:
         return None
     tables: Any = [arrays[f"example_{name}"] for name in _TABLES]
-    return _core.NearExamples(*tables, arrays.get("example_weight", np.zeros(0, np.float32)))
+    tables.append(arrays.get("example_weight", np.zeros(0, np.float32)))
+    return _core.NearExamples(*tables)
 
 
 def example_votes(
