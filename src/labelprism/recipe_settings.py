@@ -92,7 +92,7 @@ class RecipeSettings:
     cluster_up_to_labels_per_row: float = 6.0
     more_trees: int = 1
     more_trees_from_labels_per_row: float = 2.0
-    cluster_gain: float = 5.0
+    cluster_gain: float = 0.0
     longest_example_list: int = 1024
     examples_from_labels: int = 5000
     example_gain: float = 15.0
