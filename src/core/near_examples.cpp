@@ -14,9 +14,7 @@ namespace labelprism {
 namespace {
 
 // So many examples vote, the nearest, each by the fourth power of its cosine: its share of that of the nearest one.
-// These shares are counted in steps, and whole steps are taken: most rows have thousands of examples to choose from.
 constexpr std::int64_t kVoters = 100;
-constexpr int kSteps = 64;
 constexpr float kUnvoted = 0.01f;  // no label is out of the race by these votes alone
 // Cosines are of so many features of a row, its strongest. All of them find examples that are hardly better, and the
 // lists of the others, which are of frequent words mostly, take half of the time.
@@ -102,13 +100,6 @@ bool is_ascending(const Stored<std::int64_t>& begin, std::size_t size) {
   return true;
 }
 
-// The step of a share of the largest cosine; of those that are not positive the lowest.
-int step_of(float share) { return share > 0 ? std::min(static_cast<int>(share * kSteps), kSteps - 1) : 0; }
-
-float largest(const std::vector<float>& values) {
-  return values.empty() ? 0.0f : *std::max_element(values.begin(), values.end());
-}
-
 }  // namespace
 
 void check_tables(const ExampleTables& tables) {
@@ -139,65 +130,66 @@ void strongest_examples(const CsrView& X, std::int64_t longest, int n_threads, G
     }
     range.write(pieces[at]);
   });
-  lists.join(pieces);
+  lists.join(pieces, n_threads);
 }
 
-// Fills room.touched and room.cosine with the examples in the lists of the row's strongest features.
+// Fills room.found and room.cosine with the examples in the lists of the row's strongest features that are near at all.
 void NearExamples::add_up(const SparseRow& row, ExampleRoom& room) const {
   const float least = least_strong_value(*kernels_, row, kStrongFeatures, room.sizes);
-  const auto is_strong = [&](std::int64_t t) { return std::fabs(row.values[t]) >= least; };
-  const auto begin_of = [&](std::int64_t t) { return tables_.begin[static_cast<std::size_t>(row.features[t])]; };
-  const auto end_of = [&](std::int64_t t) { return tables_.begin[static_cast<std::size_t>(row.features[t]) + 1]; };
-  std::int64_t most = 0;
-  for (std::int64_t t = 0; t < row.count; ++t) most += is_strong(t) ? end_of(t) - begin_of(t) : 0;
-  if (room.sum.empty()) room.sum.assign(static_cast<std::size_t>(tables_.n_examples()), 0.0f);
-  if (room.touched.size() < static_cast<std::size_t>(most)) room.touched.resize(static_cast<std::size_t>(most));
-  std::size_t n_touched = 0;
+  const auto n_examples = static_cast<std::uint32_t>(tables_.n_examples());
+  if (room.sum.empty()) room.sum.assign(n_examples + std::size_t{1}, 0.0f);
+  room.lists.clear();
+  std::size_t most = 0;
   for (std::int64_t t = 0; t < row.count; ++t) {
-    if (!is_strong(t)) continue;
-    for (auto s = static_cast<std::size_t>(begin_of(t)); s < static_cast<std::size_t>(end_of(t)); ++s) {
-      const auto example = static_cast<std::size_t>(tables_.example[s]);
-      if (example >= room.sum.size()) continue;  // of a damaged model
+    if (std::fabs(row.values[t]) < least) continue;
+    const auto feature = static_cast<std::size_t>(row.features[t]);
+    const auto first = static_cast<std::size_t>(tables_.begin[feature]);
+    const std::size_t count = static_cast<std::size_t>(tables_.begin[feature + 1]) - first;
+    kernels_->add_halves(tables_.example.data() + first, tables_.value.data() + first, static_cast<std::int64_t>(count),
+                         row.values[t], n_examples, room.sum.data());
+    room.lists.emplace_back(first, count);
+    most += count;
+  }
+  if (room.found.size() < most) room.found.resize(most);
+  room.cosine.resize(padded_to_eight(most));
+  // Lists are read once more: what lies in them anyway need not be noted while sums wait for memory.
+  std::size_t n_found = 0;
+  for (const auto& [first, count] : room.lists) {
+    for (std::size_t s = first; s < first + count; ++s) {
+      const std::uint32_t example = std::min(static_cast<std::uint32_t>(tables_.example[s]), n_examples);
       float& sum = room.sum[example];
-      room.touched[n_touched] = tables_.example[s];  // noted in any case and kept the first time: that needs no jump
-      n_touched += sum == 0 ? 1 : 0;
-      sum += row.values[t] * from_half(tables_.value[s]);
+      room.found[n_found] = static_cast<std::int32_t>(example);  // in any case, and kept if it is near: without a jump
+      room.cosine[n_found] = sum;
+      n_found += sum > 0 && example < n_examples ? 1 : 0;  // the last one stands for all that a damaged model makes up
+      sum = 0;
     }
   }
-  room.cosine.resize(n_touched);
-  for (std::size_t i = 0; i < n_touched; ++i) {
-    float& sum = room.sum[static_cast<std::size_t>(room.touched[i])];
-    room.cosine[i] = sum;
-    sum = 0;  // one that is noted twice, since its sum passed through 0, counts once
-  }
-}
-
-// The lowest step whose examples, and those of all steps above, are no more than `kVoters`; the highest in any case.
-int NearExamples::lowest_step(const ExampleRoom& room, float nearest) {
-  std::int64_t counts[kSteps] = {};
-  for (const float cosine : room.cosine) ++counts[step_of(cosine / nearest)];
-  int step = kSteps - 1;
-  for (std::int64_t voters = counts[step]; step > 1 && voters + counts[step - 1] <= kVoters; --step) {
-    voters += counts[step - 1];
-  }
-  return step;
+  room.cosine.resize(n_found);
+  room.cosine.resize(padded_to_eight(n_found), 0.0f);
 }
 
 void NearExamples::vote(const SparseRow& row, const std::uint16_t* slot, std::int64_t n_labels, std::size_t n_places,
                         ExampleRoom& room, float* votes) const {
   add_up(row, room);
-  const float nearest = std::max(largest(room.cosine), std::numeric_limits<float>::min());
-  const int lowest = lowest_step(room, nearest);
+  room.nearest.find(*kernels_, room.cosine.data(), room.cosine.size(), kVoters);
+  float largest = std::numeric_limits<float>::min();
+  for (const std::int32_t place : room.nearest) {
+    largest = std::max(largest, room.cosine[static_cast<std::size_t>(place)]);
+  }
   std::fill(votes, votes + n_places, 0.0f);
   float total = std::numeric_limits<float>::min();
   // Thousands may be equally near, to a row of one feature for instance: then the first ones speak for all.
-  std::int64_t n_voters = 0;
-  for (std::size_t i = 0; i < room.cosine.size() && n_voters < 2 * kVoters; ++i) {
-    const float share = room.cosine[i] / nearest;
-    if (step_of(share) < lowest) continue;
-    ++n_voters;
-    const auto example = static_cast<std::size_t>(room.touched[i]);
-    const float square = share * share;
+  const auto n_voters = std::min(room.nearest.size(), static_cast<std::size_t>(2 * kVoters));
+  const auto place_of = [&](std::size_t i) { return static_cast<std::size_t>(room.nearest.begin()[i]); };
+  const auto example_of = [&](std::size_t i) { return static_cast<std::size_t>(room.found[place_of(i)]); };
+  // Voters lie anywhere among the examples, and so do their labels: all are asked for before the first one is read.
+  for (std::size_t i = 0; i < n_voters; ++i) __builtin_prefetch(&tables_.label_begin[example_of(i)]);
+  for (std::size_t i = 0; i < n_voters; ++i) {
+    __builtin_prefetch(tables_.label.data() + tables_.label_begin[example_of(i)]);
+  }
+  for (std::size_t i = 0; i < n_voters; ++i) {
+    const std::size_t place = place_of(i), example = example_of(i);
+    const float share = room.cosine[place] / largest, square = share * share;
     const float vote = square * square * (tables_.weight.size() ? tables_.weight[example] : 1.0f);
     total += vote;
     const auto end = static_cast<std::size_t>(tables_.label_begin[example + 1]);

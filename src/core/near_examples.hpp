@@ -12,6 +12,7 @@
 #include "block_kernels.hpp"
 #include "csr.hpp"
 #include "growing_csr.hpp"
+#include "largest.hpp"
 #include "stored.hpp"
 #include "weight_pairs.hpp"
 
@@ -39,9 +40,11 @@ void strongest_examples(const CsrView& X, std::int64_t longest, int n_threads, G
 
 // Room for one row at a time; one for each thread.
 struct ExampleRoom {
-  std::vector<float> sum;             // by example; 0 between two rows
-  std::vector<std::int32_t> touched;  // the examples that were found,
-  std::vector<float> cosine;          // and how near they are; there may be more room for the former
+  std::vector<float> sum;  // by example, and one for all that a damaged model makes up; 0 between two rows
+  std::vector<std::pair<std::size_t, std::size_t>> lists;  // of the row's features: where they begin, how long they are
+  std::vector<std::int32_t> found;                         // the examples that are near at all,
+  std::vector<float> cosine;                               // and how near, with zeros to a multiple of 8
+  Largest nearest;                                         // their places
   std::vector<float> sizes;
 };
 
@@ -60,7 +63,6 @@ class NearExamples {
 
  private:
   void add_up(const SparseRow& row, ExampleRoom& room) const;
-  static int lowest_step(const ExampleRoom& room, float nearest);
 
   ExampleTables tables_;
   const BlockKernels* kernels_;

@@ -479,25 +479,20 @@ def example_votes(
     `x` is a unit row by feature, `lists` are as from `strongest_examples`, `labels` and `weight` those of each example.
     """
     least = sorted((abs(value) for value in x.values()), reverse=True)[:6][-1] if x else 0.0
-    cosine: dict[int, float] = {}
-    for feature, value in sorted(x.items()):
+    cosine: dict[int, np.float32] = {}
+    for feature, value in sorted(x.items()):  # in float32, so that equals are equal there and here
         for example, other in sorted(lists[feature].items()) if abs(value) >= least else ():
-            cosine[example] = cosine.get(example, 0.0) + value * float(np.float16(other))
-    nearest = max(cosine.values(), default=0.0)
-    if nearest <= 0:
+            added = np.float32(value) * np.float32(np.float16(other))
+            cosine[example] = cosine.get(example, np.float32(0)) + added
+    near = {example: float(value) for example, value in cosine.items() if value > 0}
+    if not near:
         return {}
-    share = {example: near / nearest for example, near in cosine.items() if near > 0}
-    step = {example: min(int(64 * of_nearest), 63) for example, of_nearest in share.items()}
-    voters = [example for example in share if step[example] == 63]
-    for lower in range(62, 0, -1):
-        more = [example for example in share if step[example] >= lower]
-        if len(more) > 100:
-            break
-        voters = more
+    nearest = sorted(near.values(), reverse=True)[:100]
+    voters = [example for example, value in near.items() if value >= nearest[-1]][:200]
     votes: Counter[int] = Counter()
     total = 0.0
-    for example in [example for example in cosine if example in set(voters)][:200]:
-        vote = share[example] ** 4 * weight[example]
+    for example in voters:
+        vote = (near[example] / nearest[0]) ** 4 * weight[example]
         total += vote
         for label in labels[example]:
             votes[label] += vote  # type: ignore[assignment]
