@@ -43,6 +43,7 @@ STEPS: dict[str, RecipeSettings] = {
     "no head": replace(DEFAULT, use_head=False, more_trees=0),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "no votes": replace(DEFAULT, vote_candidates=0),
+    "no near examples": replace(DEFAULT, longest_example_list=0),
     "no more candidates for several labels": replace(DEFAULT, candidates_per_label=0.0),
     "blend not learned": replace(DEFAULT, use_learned_blend=False),
     "rows not made unit": replace(DEFAULT, unit_rows=False),
