@@ -85,7 +85,8 @@ std::vector<std::int32_t> range_ends(const std::vector<std::int64_t>& counts, st
   for (std::size_t feature = 0; feature < counts.size(); ++feature) {
     passed += counts[feature];
     const auto n_ends = static_cast<std::int64_t>(ends.size());
-    if (feature + 1 == counts.size() || passed * kFeatureRanges >= n_entries * (n_ends + 1)) {
+    const bool is_full = n_entries > 0 && passed * kFeatureRanges >= n_entries * (n_ends + 1);
+    if (is_full || feature + 1 == counts.size()) {
       ends.push_back(static_cast<std::int32_t>(feature) + 1);
     }
   }

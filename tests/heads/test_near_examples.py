@@ -122,6 +122,13 @@ def test_rows_without_features_and_examples_without_labels() -> None:
     np.testing.assert_allclose(example_votes(none, X[:1], *all_labels(1, 4), 4), np.log(0.01))
 
 
+def test_rows_without_any_entry_are_read_once() -> None:
+    nothing = sp.csr_array((20_000, 200_000), dtype=np.float32)  # once for every feature would take minutes
+    examples = strongest_examples(nothing, sp.csr_array((20_000, 4), dtype=np.float32), None, 5)
+    assert examples.lists.shape == (200_000, 20_000)
+    assert examples.lists.nnz == 0
+
+
 def test_thousands_that_are_equally_near() -> None:
     X = sp.csr_array(np.ones((3000, 1), np.float32))
     Y = sp.csr_array((np.ones(3000, np.float32), np.repeat([0, 1, 2], 1000), np.arange(3001)), shape=(3000, 3))
