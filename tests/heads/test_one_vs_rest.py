@@ -178,3 +178,19 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     head = OneVsRestHead().fit(X, Y, candidates)
     with pytest.raises(ValueError, match="12 features"):
         head.scores(X[:, :5], candidates)
+
+
+def test_clusters_of_labels_have_three_passes() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.csr_array((rng.random((200, 30)) * (rng.random((200, 30)) < 0.3)).astype(np.float32))
+    Y = sp.csr_array((rng.random((200, 6)) < 0.3).astype(np.float32))
+    everything = sp.csr_array(np.ones((200, 6), np.float32))
+
+    def weights(passes: int, first_cluster: int) -> Any:
+        head = OneVsRestHead(passes=passes, tolerance=0.0, drop=0.0, random_state=0)
+        head._first_cluster = first_cluster
+        return head.fit(X, Y, everything).weights_.toarray()
+
+    mixed, many, three = weights(40, 4), weights(40, 6), weights(3, 6)
+    np.testing.assert_array_equal(mixed, np.concatenate([many[:4], three[4:]]))
+    assert np.abs(many[4:] - three[4:]).max() > 1e-6
