@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference, recipe_stages
-from labelprism.heads.blend import NOT_REACHED, log_head
+from labelprism.heads.blend import DEFAULT_BLEND, NOT_REACHED, log_head
 from labelprism.heads.near_examples import example_votes, kept_examples
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
-from labelprism.recipe_stages import Opinions, asks_examples, learned_blend, settings_for_data
+from labelprism.recipe_stages import Opinions, asks_examples, labelled_elsewhere, learned_blend, settings_for_data
 from labelprism.recipe_update import updated
 
 # Leaves of few labels, so that there are routers.
@@ -482,6 +482,30 @@ def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- awkward input
+
+
+def test_rows_are_labelled_elsewhere_if_others_have_one_of_their_labels() -> None:
+    Y = sp.csr_array(np.array([[1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], np.float32))
+    # The first label is of the first two alone, the second and the last one of others too.
+    assert labelled_elsewhere(Y, np.array([2, 2, 1, 3])).tolist() == [True, False, True, False, False]
+    assert labelled_elsewhere(Y[:0], np.array([2, 2, 1, 3])).shape == (0,)
+
+
+def test_the_only_row_of_a_label_is_never_held_out() -> None:
+    X, Y = planted(300, c=10)
+    own = sp.eye_array(100, dtype=np.float32)
+    X, Y = (sp.csr_array(sp.block_diag([shared, own])) for shared in (X, Y))
+    model = fit_default(X, Y, preset=ROUTED)
+    assert model.blend_ != DEFAULT_BLEND  # some rows were held out
+    assert np.isin(np.arange(110), model.arrays["forest_leaf_label"]).all()
+    assert (model.predict_topk(X[300:], 1)[0].ravel() == np.arange(10, 110)).all()
+
+
+def test_labels_that_never_come_twice_are_learned_without_a_blend() -> None:
+    X = sp.csr_array(sp.eye_array(60, dtype=np.float32))
+    model = fit_default(X, X)
+    assert model.blend_ == DEFAULT_BLEND
+    assert (model.predict_topk(X, 1)[0].ravel() == np.arange(60)).all()
 
 
 @pytest.mark.parametrize("preset", ["default", "accurate"])

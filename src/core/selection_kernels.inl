@@ -45,8 +45,35 @@ inline std::int64_t count_from(const float* values, std::int64_t count, std::int
   return total;
 }
 
+// Copies the values that are at least `least`, which is above 0, and zeros to a multiple of 8; returns how many all are.
+// There is room for 16 more.
+inline std::int64_t copy_from(const float* values, std::int64_t count, float least, float* copies) {
+  std::int64_t kept = 0;
+#if defined(__AVX512F__)
+  const __m512 bound = _mm512_set1_ps(least);
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const __mmask16 here = static_cast<__mmask16>(count - i < 16 ? 0xFF : 0xFFFF);
+    const __m512 some = _mm512_maskz_loadu_ps(here, values + i);
+    const __mmask16 mask = _mm512_cmp_ps_mask(some, bound, _CMP_GE_OQ);
+    _mm512_storeu_ps(copies + kept, _mm512_maskz_compress_ps(mask, some));
+    kept += __builtin_popcount(mask);
+  }
+#else
+  for (std::int64_t i = 0; i < count; ++i) {  // noted in any case and kept if it is large: that needs no jump
+    copies[kept] = values[i];
+    kept += values[i] >= least ? 1 : 0;
+  }
+#endif
+  const std::int64_t padded = (kept + 7) / 8 * 8;
+  for (std::int64_t i = kept; i < padded; ++i) copies[i] = 0;
+  return padded;
+}
+
+constexpr std::int64_t kFewValues = 512;
+
 // The bits of positive floats, taken for whole numbers, are in the order of the floats. The line is looked for by
-// halving: from the largest value downwards, for the kept ones are near to it.
+// halving: from the largest value downwards, for the kept ones are near to it. Once it is known where few values lie,
+// these alone are looked at.
 float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) {
   Whole tops = {};
   for (std::int64_t i = 0; i < count; i += 8) {
@@ -62,6 +89,13 @@ float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) 
     low = low - 1 > step ? low - step : 1;
     step = step < 1 << 28 ? 2 * step : step;
     from_low = count_from(values, count, low);
+  }
+  float few[kFewValues + 16];
+  if (from_low > wanted && from_low <= kFewValues && from_low < count / 2) {
+    float least;
+    __builtin_memcpy(&least, &low, sizeof least);
+    count = copy_from(values, count, least, few);
+    values = few;
   }
   while (from_low > wanted && high - low > 1) {
     const std::int32_t middle = low + (high - low) / 2;

@@ -42,6 +42,7 @@ from labelprism.recipe_stages import (
     asks_examples,
     held_out_rows,
     kept_classes,
+    labelled_elsewhere,
     learned_blend,
     rounded,
     said_of_held_out,
@@ -253,6 +254,7 @@ class _Training:
     def _split(self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> _Rows:
         n = X.shape[0]
         held_out = held_out_rows(n, self.settings, self.seed)
+        held_out = held_out[labelled_elsewhere(Y[held_out], np.bincount(Y.indices, minlength=Y.shape[1]))]
         if not held_out.size:
             return _Rows(self._unit(X), Y, weight, n, True)
         order = np.concatenate([np.delete(np.arange(n), held_out), held_out])

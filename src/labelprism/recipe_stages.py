@@ -118,11 +118,28 @@ def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bo
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
-    """Return the numbers of the rows that are held out, of n, ascending."""
+    """Return the numbers of the rows to hold out, of n, ascending: those of them that are `labelled_elsewhere`."""
     n_held_out = min(n // 10, settings.held_out) if settings.use_learned_blend else 0
     if n_held_out == 0:
         return np.zeros(0, np.int64)
     return np.sort(np.random.default_rng(seed).permutation(n)[:n_held_out])
+
+
+def labelled_elsewhere(Y: sp.csr_array, counts: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which of some rows have a label that rows beyond them have too.
+
+    The others would tell the blend nothing if they were held out, and nobody else could learn their labels.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n, c)
+        The labels of these rows.
+    counts : array of shape (c,)
+        How many rows have each label, these and all others.
+    """
+    among_these = np.bincount(Y.indices, minlength=Y.shape[1])
+    n_known = np.concatenate([[0], np.cumsum(counts[Y.indices] > among_these[Y.indices])])
+    return np.asarray(n_known[Y.indptr[1:]] > n_known[Y.indptr[:-1]])
 
 
 def learned_blend(

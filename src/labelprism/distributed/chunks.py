@@ -322,6 +322,11 @@ def taken(chunk: Chunk, places: Int64, inverted: bool) -> Chunk:
     return Chunk(chunk.X[places], chunk.Y[places], None if chunk.weight is None else chunk.weight[places])
 
 
+def taken_labels(chunk: Chunk, places: Int64) -> sp.csr_array:
+    """Return the labels of the rows of a chunk at some places."""
+    return chunk.Y[places]
+
+
 def joined(chunks: Sequence[Chunk]) -> Chunk:
     """Return chunks one after the other, at least one."""
     if len(chunks) == 1:
@@ -334,6 +339,21 @@ def joined(chunks: Sequence[Chunk]) -> Chunk:
     )
 
 
+def labels_of(cluster: Cluster, chunks: Chunks, rows: Int64) -> sp.csr_array:
+    """Return the labels of some rows, whose numbers among all ascend, as a matrix of them."""
+    asked = [(chunk, own) for chunk, own in zip(chunks.futures, _places(chunks, rows), strict=True) if own.size]
+    parts = cluster.fetch("split", cluster.submit_all("split", "labels", taken_labels, asked)) if asked else []
+    n_labels = chunks.counts.plain.size
+    return sp.csr_array(sp.vstack([sp.csr_array((0, n_labels), dtype=np.float32), *parts], format="csr"))
+
+
+def _places(chunks: Chunks, rows: Int64) -> list[Int64]:
+    """Return where rows, whose numbers among all ascend, are in each of the chunks."""
+    first = chunks.first_rows
+    cuts = np.searchsorted(rows, first)
+    return [rows[cuts[k] : cuts[k + 1]] - first[k] for k in range(len(chunks.futures))]
+
+
 def split_chunks(cluster: Cluster, chunks: Chunks, held_out: Int64) -> tuple[Chunks, Any]:
     """Return the chunks without some rows, and the future of these rows, in a chunk of their own.
 
@@ -344,12 +364,9 @@ def split_chunks(cluster: Cluster, chunks: Chunks, held_out: Int64) -> tuple[Chu
     held_out : int64 array, ascending
         The numbers of the rows among all.
     """
-    first = chunks.first_rows
-    cuts = np.searchsorted(held_out, first)
-    places = [held_out[cuts[k] : cuts[k + 1]] - first[k] for k in range(len(chunks.futures))]
     sizes = [facts.n_entries for facts in chunks.facts]
     cluster.settle(chunks.futures, balanced(cluster.homes(chunks.futures), sizes, list(cluster.workers())))
-    pairs = list(zip(chunks.futures, places, strict=True))
+    pairs = list(zip(chunks.futures, _places(chunks, held_out), strict=True))
     seen = cluster.submit_all("split", "seen", taken, [(*pair, True) for pair in pairs])
     held = cluster.submit_all("split", "held", taken, [(*pair, False) for pair in pairs if pair[1].size])
     joined_held = cluster.submit("split", "held-out", joined, held) if held else None

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from labelprism._arrays import Float32
 from labelprism._stages import Checkpoint, NoStages, Stages
-from labelprism.distributed.chunks import Chunk, Chunks, LabelCounts, split_chunks
+from labelprism.distributed.chunks import Chunk, Chunks, LabelCounts, labels_of, split_chunks
 from labelprism.distributed.cluster import Cluster, Group
 from labelprism.distributed.finding import (
     clusters_of,
@@ -78,6 +78,7 @@ from labelprism.recipe_stages import (
     asks_examples,
     held_out_rows,
     kept_classes,
+    labelled_elsewhere,
     learned_blend,
     said_of_held_out,
     settings_for_data,
@@ -130,7 +131,9 @@ class DistributedTraining:
         counts = chunks.counts.plain
         self.settings = settings_for_data(self.settings, counts.size, float(counts.sum()) / n_rows)
         joins = validation is None
-        seen, held = split_chunks(cluster, chunks, held_out_rows(n_rows if joins else 0, self.settings, self.seed))
+        held_out = held_out_rows(n_rows if joins else 0, self.settings, self.seed)
+        held_out = held_out[labelled_elsewhere(labels_of(cluster, chunks, held_out), counts)]
+        seen, held = split_chunks(cluster, chunks, held_out)
         n_held = n_rows - int(seen.first_rows[-1])
         if validation is not None:
             held = self._shipped("split", "validation", validation)
