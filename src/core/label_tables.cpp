@@ -13,8 +13,10 @@
 namespace labelprism {
 namespace {
 
-// Lists get a bitmap when they are longer than this and have at least one label in `kLabelsPerEntry`.
-constexpr std::int64_t kShortList = 128, kLabelsPerEntry = 64;
+// Lists get a bitmap when they are longer than this and it takes no more room than they do, 8 bytes for 32 labels.
+constexpr std::int64_t kShortList = 128, kLabelsPerSmallEntry = 16;
+// Those that are long enough to be read faster with one may be a quarter of its size.
+constexpr std::int64_t kLongList = 384, kLabelsPerEntry = 64;
 // Lists become arrays by label when they are longer than this and have at least one label in `kLabelsPerDenseEntry`.
 constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 3;
 
@@ -249,7 +251,8 @@ class TablesBuilder {
       if (length > kShortDenseList && length * kLabelsPerDenseEntry >= n_labels_) {
         list.layout = WeightList::kArray;
         n_pairs += n_labels_;
-      } else if (length > kShortList && length * kLabelsPerEntry >= n_labels_) {
+      } else if (length > kShortList &&
+                 length * (length > kLongList ? kLabelsPerEntry : kLabelsPerSmallEntry) >= n_labels_) {
         list.layout = WeightList::kBitmap;
         list.first_label = n_words;
         n_words += words_of(n_labels_);

@@ -42,6 +42,10 @@ class RecipeSettings:
     label_clusterings : int
         How many times the labels are clustered, for classifiers of clusters and of labels within them; see
         `labelprism.heads.label_clusters`.
+    more_clusterings : int
+        So many times more
+    more_clusterings_up_to_labels : int
+        where there are no more labels: each time costs as much as its classifiers, several for every label.
     cluster_labels : int
         The most labels of a cluster.
     cluster_from_labels : int
@@ -87,8 +91,10 @@ class RecipeSettings:
     longest_vote_list: int = 32
     held_out: int = 1500
     label_clusterings: int = 1
+    more_clusterings: int = 1
+    more_clusterings_up_to_labels: int = 30_000
     cluster_labels: int = 100
-    cluster_from_labels: int = 5000
+    cluster_from_labels: int = 1500
     cluster_up_to_labels_per_row: float = 6.0
     more_trees: int = 1
     more_trees_from_labels_per_row: float = 2.0
@@ -119,6 +125,7 @@ PRESETS: dict[str, RecipeSettings] = {
         training_candidates=50,
         vote_candidates=40,
         label_clusterings=5,
+        more_clusterings=0,
         cluster_from_labels=0,
         more_trees=0,
         examples_from_labels=0,

@@ -103,9 +103,11 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     is_clustered = settings.use_head and n_labels >= fewest and labels_per_row <= settings.cluster_up_to_labels_per_row
     if settings.label_clusterings == 0:
         return settings
-    if not is_clustered:
-        settings = replace(settings, label_clusterings=0)
-    elif labels_per_row < settings.more_trees_from_labels_per_row:
+    clusterings = settings.label_clusterings
+    if n_labels <= settings.more_clusterings_up_to_labels:
+        clusterings += settings.more_clusterings
+    settings = replace(settings, label_clusterings=clusterings if is_clustered else 0)
+    if is_clustered and labels_per_row < settings.more_trees_from_labels_per_row:
         return settings
     n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees
     return replace(settings, forest={**settings.forest, "n_trees": n_trees})
@@ -257,7 +259,7 @@ def kept_classes(
     """
     if clusters is None:
         return row_range(weights, 0, n_labels), bias[:n_labels]
-    drop = OneVsRestHead(**settings.head).drop / 2
+    drop = OneVsRestHead(**settings.head).drop
     return merged_classes(weights, bias, clusters, own_share, drop, n_threads)
 
 

@@ -95,8 +95,6 @@ def _learned_head(
     if not model.settings.use_head:
         return _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1])
     head = OneVsRestHead(**model.settings.head, n_jobs=n_jobs, random_state=0)
-    if "cluster_of" in model.arrays:
-        head.drop /= 2  # as `kept_classes` does for the means of classifiers
     start = _taller(model.head_, Y.shape[1]), _longer(model.bias_, Y.shape[1], _NO_LABEL_BIAS)
     _went_on(head, X, Y, found, start, weight)
     return head.weights_, head.bias_
