@@ -45,7 +45,7 @@ class RecipeSettings:
     more_clusterings : int
         So many times more
     more_clusterings_up_to_labels : int
-        where there are no more labels: each time costs as much as its classifiers, several for every label.
+        where there are no more labels than this: each time costs as much as its classifiers, several for every label.
     cluster_labels : int
         The most labels of a cluster.
     cluster_from_labels : int
