@@ -244,13 +244,13 @@ struct LabelProblem {
     }
   }
 
-  // Goes on with the held-out examples and those that matter already: from so near, half the passes are enough. (A third
-  // would not be: held-out examples come last in the first one.)
+  // Goes on with the held-out examples and those that matter already: from so near, half the passes are enough.
   void solve_all(float tolerance, Random& random) {
     order.clear();
     for (std::uint32_t i = 0; i < examples.size(); ++i) {
       if (i >= n_seen || examples[i].alpha > 0) order.push_back(i);
     }
+    shuffle(0, random);  // or held-out examples would have the last word
     descend(tolerance, (max_passes + 1) / 2, random);
   }
 };

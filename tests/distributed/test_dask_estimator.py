@@ -96,6 +96,19 @@ def test_trees_that_are_not_spread_give_the_bits_of_a_local_forest(
     assert growth < 3 * 3 * 8 * rows[0].nnz, model.bytes_sent_
 
 
+def test_the_only_row_of_a_label_is_held_out_neither_here_nor_there(rows: Any, client: Any) -> None:
+    own = sp.eye_array(400, dtype=np.float32)
+    X, Y = (sp.csr_array(sp.block_diag([matrix[:1600], own])) for matrix in rows)
+    model = DaskPrismClassifier(random_state=0, client=client)
+    model._limits = SpreadLimits(chunks_of_rows=1e9)
+    model.fit(*(chunked(matrix, [0, 900, 1700, 2000]) for matrix in (X, Y)))
+    local = PrismClassifier(random_state=0).fit(X, Y)
+    assert np.isin(np.arange(N_LABELS, N_LABELS + 400), local.recipe_.arrays["forest_leaf_label"]).all()
+    for name, array in local.recipe_.arrays.items():
+        if name.startswith("forest_"):
+            np.testing.assert_array_equal(model.recipe_.arrays[name], array, err_msg=name)
+
+
 def test_nine_trees_that_are_not_spread_clusters_of_labels_and_near_examples(
     rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
