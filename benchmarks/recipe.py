@@ -40,6 +40,7 @@ STEPS: dict[str, RecipeSettings] = {
     "one tree": replace(with_forest(n_trees=1), more_trees=0),
     "two trees, no clusters of labels": replace(DEFAULT, label_clusterings=0),
     "three trees, no clusters of labels": replace(DEFAULT, cluster_from_labels=10**9),
+    "one clustering of labels": replace(DEFAULT, more_clusterings=0),
     "no head": replace(DEFAULT, use_head=False, more_trees=0),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "no votes": replace(DEFAULT, vote_candidates=0),

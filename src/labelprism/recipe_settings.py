@@ -44,8 +44,8 @@ class RecipeSettings:
         `labelprism.heads.label_clusters`.
     more_clusterings : int
         So many times more
-    more_clusterings_up_to_labels : int
-        where there are no more labels than this: each time costs as much as its classifiers, several for every label.
+    more_clusterings_from_labels, more_clusterings_up_to_labels : int
+        where there are so many labels: with fewer, and with more, it costs more time for what it gains.
     cluster_labels : int
         The most labels of a cluster.
     cluster_from_labels : int
@@ -92,6 +92,7 @@ class RecipeSettings:
     held_out: int = 1500
     label_clusterings: int = 1
     more_clusterings: int = 1
+    more_clusterings_from_labels: int = 5000
     more_clusterings_up_to_labels: int = 30_000
     cluster_labels: int = 100
     cluster_from_labels: int = 1500

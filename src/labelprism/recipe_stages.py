@@ -104,7 +104,7 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     if settings.label_clusterings == 0:
         return settings
     clusterings = settings.label_clusterings
-    if n_labels <= settings.more_clusterings_up_to_labels:
+    if settings.more_clusterings_from_labels <= n_labels <= settings.more_clusterings_up_to_labels:
         clusterings += settings.more_clusterings
     settings = replace(settings, label_clusterings=clusterings if is_clustered else 0)
     if is_clustered and labels_per_row < settings.more_trees_from_labels_per_row:

@@ -19,7 +19,8 @@ from labelprism._stages import NoStages, Stages
 from labelprism._threads import thread_count
 
 _SHARD = ("indptr", "features", "weights", "bias", "noted_indptr", "noted_rows", "noted_margins")
-_CANDIDATES_PER_SHARD = 1 << 23  # some seconds of work
+_CANDIDATES_PER_SHARD = 1 << 22  # seconds of work
+_COUNTED_TOGETHER = 1 << 20
 
 
 class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
@@ -205,7 +206,10 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
 
 def _shards(labels: Int32, c: int) -> list[tuple[int, int]]:
     """Return ranges of labels with about as many candidates each, whose sum is what a shard takes of time."""
-    reached = np.cumsum(np.bincount(labels, minlength=c))
+    counts = np.zeros(c, np.int64)
+    for begin in range(0, labels.size, _COUNTED_TOGETHER):  # for numpy makes them 64-bit numbers first
+        counts += np.bincount(labels[begin : begin + _COUNTED_TOGETHER], minlength=c)
+    reached = np.cumsum(counts)
     n_shards = min(max(int(reached[-1]) // _CANDIDATES_PER_SHARD, 1), c)
     inner = np.searchsorted(reached, reached[-1] * np.arange(1, n_shards) / n_shards) + 1
     ends = np.unique(np.concatenate([[0], np.minimum(inner, c), [c]])).tolist()
@@ -213,10 +217,17 @@ def _shards(labels: Int32, c: int) -> list[tuple[int, int]]:
 
 
 def _stacked(shards: list[Any], names: tuple[str, str, str], shape: tuple[int, int]) -> sp.csr_array:
-    """Return the rows of all shards as one matrix."""
+    """Return the rows of all shards as one matrix. Shards give up their arrays one by one, for memory's sake."""
     if len(shards) == 1:
-        indptr, columns, values = (shards[0][name] for name in names)
+        indptr, columns, values = (shards[0].pop(name) for name in names)
         return csr_of(indptr, columns, values, shape)
-    lengths = np.concatenate([np.diff(shard[names[0]]) for shard in shards])
-    columns, values = (np.concatenate([shard[name] for shard in shards]) for name in names[1:])
-    return csr_of(np.concatenate([[0], np.cumsum(lengths)]), columns, values, shape)
+    lengths = np.concatenate([np.diff(shard.pop(names[0])) for shard in shards])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    for name, joined in zip(names[1:], (columns, values), strict=True):
+        end = 0
+        for shard in shards:
+            part = shard.pop(name)
+            joined[end : end + part.size] = part
+            end += part.size
+    return csr_of(indptr, columns, values, shape)
