@@ -45,8 +45,8 @@ inline std::int64_t count_from(const float* values, std::int64_t count, std::int
   return total;
 }
 
-// Copies the values that are at least `least`, which is above 0, and zeros to a multiple of 8; returns how many all are.
-// There is room for 16 more.
+// Copies the values that are at least `least`, which is above 0, and zeros to a multiple of 8; returns how many all
+// are. There is room for 16 more.
 inline std::int64_t copy_from(const float* values, std::int64_t count, float least, float* copies) {
   std::int64_t kept = 0;
 #if defined(__AVX512F__)
