@@ -134,7 +134,7 @@ PRESETS: dict[str, RecipeSettings] = {
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},
-        head={"passes": 3, "rare_examples": 10.0, "tolerance": 0.5},
+        head={"rare_examples": 10.0, "tolerance": 0.5},
         held_out=700,
         label_clusterings=0,
     ),
