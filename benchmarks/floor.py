@@ -193,6 +193,8 @@ def main() -> None:
     of_predictions = []
     for folder in folders:
         X, Y, X_test, _ = read(folder)
+        for matrix in (X, Y):  # as `fit_default` would
+            matrix.sort_indices()
         name = folder.rstrip("/").split("/")[-1]
         model = training(X, Y, name, rate)
         of_predictions.append(f"| {name} | {prediction(model, X_test)}")

@@ -149,6 +149,16 @@ inline CsrView checked_csr(const Vector<std::int64_t>& indptr, const Vector<std:
   return checked_csr(indptr, indices, data.size() ? data.data() : &nothing, data.size(), n_columns);
 }
 
+inline void require_sorted(const CsrView& matrix) {
+  bool sorted = true;
+  for (std::int64_t row = 0; row < matrix.n_rows; ++row) {
+    for (std::int64_t t = matrix.indptr[row] + 1; t < matrix.indptr[row + 1]; ++t) {
+      sorted &= matrix.indices[t - 1] < matrix.indices[t];
+    }
+  }
+  require(sorted, "the columns of every row must ascend");
+}
+
 inline CsrView checked_labels(const Vector<std::int64_t>& indptr, const Vector<std::int32_t>& indices,
                               std::int64_t n_columns) {
   return checked_csr(indptr, indices, nullptr, 0, n_columns);

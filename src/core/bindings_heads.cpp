@@ -12,16 +12,6 @@ Loss loss_of(const std::string& name) {
   return name == "softmax" ? Loss::kSoftmax : Loss::kLogistic;
 }
 
-void require_sorted(const CsrView& matrix) {
-  bool sorted = true;
-  for (std::int64_t row = 0; row < matrix.n_rows; ++row) {
-    for (std::int64_t t = matrix.indptr[row] + 1; t < matrix.indptr[row + 1]; ++t) {
-      sorted &= matrix.indices[t - 1] < matrix.indices[t];
-    }
-  }
-  require(sorted, "the columns of every row must ascend");
-}
-
 Visits checked_visits(const Vector<std::int64_t>& offsets, const Vector<std::int32_t>& leaves, std::int64_t n_rows,
                       std::int64_t n_leaves) {
   require(offsets.size() == leaves.size() + 1, "offsets must have one number more than there are leaves");

@@ -13,6 +13,7 @@ void bind_near_examples(nb::module_& m) {
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, std::int64_t n_features,
          std::int64_t longest, int n_threads) {
         const CsrView X = checked_csr(indptr, indices, data, n_features);
+        require_sorted(X);
         require(longest >= 1, "longest must be at least 1");
         require(X.n_rows <= INT32_MAX, "there may be 2147483647 rows");
         GrowingCsr lists;

@@ -88,6 +88,13 @@ def test_parts_are_joined_to_the_whole(cuts: list[int], longest: int, seed: int)
         np.testing.assert_array_equal(example_arrays(joined)[name], array, err_msg=name)
 
 
+@pytest.mark.parametrize("features", [[2, 0], [1, 1]])
+def test_rows_whose_features_do_not_ascend_are_refused(features: list[int]) -> None:
+    X = sp.csr_array((np.ones(2, np.float32), features, [0, 2]), shape=(1, 3))
+    with pytest.raises(ValueError, match="must ascend"):
+        strongest_examples(X, sp.csr_array(np.ones((1, 2), np.float32)), None, 5)
+
+
 def test_parts_without_weights_weigh_one_beside_others() -> None:
     X, Y = problem(30, 8, 5, 0)
     parts = [strongest_examples(X[:10], Y[:10], None, 9), strongest_examples(X[10:], Y[10:], np.full(20, 2.0, "f"), 9)]
