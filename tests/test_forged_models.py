@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from labelprism import PrismClassifier
@@ -125,7 +126,6 @@ UNCHECKED = {
     "labels_of_lists": ("label_list_labels", put(slice(None), 2**31 - 1)),
     "negative_labels_of_lists": ("label_list_labels", put(slice(None), -(2**31))),
     "weights_not_numbers": ("label_pairs", put(slice(None), 0x7FFF7FFF)),
-    "bitmaps_full": ("label_words", put(slice(None), 2**32 - 1)),
     "near_labels": ("label_near_label", put(slice(None), 2**31 - 1)),
     "negative_near_labels": ("label_near_label", put(slice(None), -3)),
     "cosines_not_numbers": ("label_near_cosine", put(slice(None), 0xFE01)),
@@ -150,6 +150,18 @@ def test_forged_arrays_do_no_harm(saved: Path, tmp_path: Path, name: str) -> Non
             _ = model.recipe_.forest_
     else:
         assert model.recipe_.forest_.routers_.indices.max(initial=0) < X.shape[1]
+
+
+def test_forged_bitmaps_do_no_harm(tmp_path: Path) -> None:
+    label = np.arange(1200) % 600
+    features = np.stack([label // 150, 4 + label], axis=1)  # only lists of many labels, but not of most, have them
+    rows = sp.csr_array((np.ones(2400, np.float32), features.ravel(), np.arange(0, 2401, 2)), shape=(1200, 604))
+    PrismClassifier(random_state=0).fit(rows, label).save(tmp_path / "model")
+    words = np.load(tmp_path / "model" / "label_words.npy")
+    assert words.size > 0
+    np.save(tmp_path / "model" / "label_words.npy", np.full_like(words, 2**32 - 1))
+    labels, _ = PrismClassifier.load(tmp_path / "model", verify=False).predict_topk(rows, 5)
+    assert ((labels >= -1) & (labels < 600)).all()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.0, "0.1", None])

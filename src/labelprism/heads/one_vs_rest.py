@@ -19,7 +19,7 @@ from labelprism._stages import NoStages, Stages
 from labelprism._threads import thread_count
 
 _SHARD = ("indptr", "features", "weights", "bias", "noted_indptr", "noted_rows", "noted_margins")
-_CANDIDATES_PER_SHARD = 1 << 22  # seconds of work
+_CANDIDATES_PER_SHARD = 1 << 22  # a second or two of work; what is learned of one shard is held twice for a moment
 _COUNTED_TOGETHER = 1 << 20
 
 
