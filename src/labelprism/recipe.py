@@ -254,7 +254,7 @@ class _Training:
     def _split(self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> _Rows:
         n = X.shape[0]
         held_out = held_out_rows(n, self.settings, self.seed)
-        held_out = held_out[labelled_elsewhere(Y[held_out], np.bincount(Y.indices, minlength=Y.shape[1]))]
+        held_out = held_out[labelled_elsewhere(Y[held_out], label_mass(Y, None))]
         if not held_out.size:
             return _Rows(self._unit(X), Y, weight, n, True)
         order = np.concatenate([np.delete(np.arange(n), held_out), held_out])

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, row_range
+from labelprism._weights import label_mass
 from labelprism.filters import SpectralForest
 from labelprism.heads.blend import (
     DEFAULT_BLEND,
@@ -89,7 +90,7 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
     labels are very many, and the true ones harder to find. Clusters of labels say little where rows have many labels of
     one cluster, or where clusters are few: there are trees in their place. Where rows have several labels, but not
-    many, both are worth their time.
+    many, both are worth their time. Labels that are neither few nor very many are clustered more often.
     """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     further = round(settings.candidates_per_doubling * max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0))
@@ -139,7 +140,7 @@ def labelled_elsewhere(Y: sp.csr_array, counts: npt.NDArray[Any]) -> npt.NDArray
     counts : array of shape (c,)
         How many rows have each label, these and all others.
     """
-    among_these = np.bincount(Y.indices, minlength=Y.shape[1])
+    among_these = label_mass(Y, None)
     n_known = np.concatenate([[0], np.cumsum(counts[Y.indices] > among_these[Y.indices])])
     return np.asarray(n_known[Y.indptr[1:]] > n_known[Y.indptr[:-1]])
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
 from labelprism import _reference
-from labelprism.heads import OneVsRestHead
+from labelprism.heads import OneVsRestHead, one_vs_rest
 
 EXACT: dict[str, Any] = {"tolerance": 1e-5, "passes": 5000, "drop": 0.0, "random_state": 0}
 
@@ -194,3 +194,17 @@ def test_clusters_of_labels_have_three_passes() -> None:
     mixed, many, three = weights(40, 4), weights(40, 6), weights(3, 6)
     np.testing.assert_array_equal(mixed, np.concatenate([many[:4], three[4:]]))
     assert np.abs(many[4:] - three[4:]).max() > 1e-6
+
+
+@pytest.mark.parametrize("counted_together", [1, 7, 100])
+def test_shards_do_not_depend_on_how_many_are_counted_together(
+    counted_together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = np.random.default_rng(0).integers(20, size=100).astype(np.int32)
+    monkeypatch.setattr(one_vs_rest, "_CANDIDATES_PER_SHARD", 30)
+    whole = one_vs_rest._shards(labels, 25)
+    monkeypatch.setattr(one_vs_rest, "_COUNTED_TOGETHER", counted_together)
+    assert one_vs_rest._shards(labels, 25) == whole
+    assert len(whole) == 3
+    assert [end for _, end in whole[:-1]] == [begin for begin, _ in whole[1:]]
+    assert (whole[0][0], whole[-1][1]) == (0, 25)
