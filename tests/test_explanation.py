@@ -39,12 +39,14 @@ def many() -> tuple[Any, ...]:
     return X, [f"label {number}" for number in Y.indices]
 
 
-@pytest.fixture(scope="module", params=["default", "fast", "examples"])
+@pytest.fixture(scope="module", params=["default", "fast", "examples", "space"])
 def recipe(request: pytest.FixtureRequest, many: tuple[Any, ...]) -> PrismClassifier:
-    if request.param != "examples":
+    if request.param not in ("examples", "space"):
         return PrismClassifier(preset=request.param, random_state=0).fit(*many)
-    with pytest.MonkeyPatch.context() as patch:  # near examples in any case
-        forced = dataclasses.replace(PRESETS["default"], examples_from_labels=0, example_gain=-1e9)
+    with pytest.MonkeyPatch.context() as patch:  # near examples, or a space, in any case
+        examples = {"examples_from_labels": 0, "example_gain": -1e9}
+        wanted: Any = examples if request.param == "examples" else {"space_from_labels": 0, "space_gain": -1e9}
+        forced = dataclasses.replace(PRESETS["default"], **wanted)
         patch.setitem(PRESETS, "default", forced)
         return PrismClassifier(random_state=0).fit(*many)
 
@@ -60,7 +62,8 @@ def test_parts_add_up(many: tuple[Any, ...], recipe: PrismClassifier) -> None:
         blend, margins = recipe.recipe_.blend_, recipe.recipe_.head_
         for label, score in zip(explanation.labels, scores[0].tolist(), strict=True):
             assert label.score == pytest.approx(score, rel=1e-5, abs=1e-5)
-            votes = {"examples"} if "example_begin" in recipe.recipe_.arrays else set()
+            further = {"examples": "example_begin", "space": "space_features"}
+            votes = {name for name, array in further.items() if array in recipe.recipe_.arrays}
             assert set(label.parts) == {"head", "forest", "centroid", "frequency"} | votes
             assert sum(label.parts.values()) == pytest.approx(score, rel=1e-4, abs=1e-4)
             is_reached = label.log_probability > np.float32(NOT_REACHED)

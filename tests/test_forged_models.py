@@ -41,8 +41,9 @@ MODELS = {
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("models")
     with pytest.MonkeyPatch.context() as patch:
-        # Clusters and near examples in any case.
-        patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], cluster_gain=-1e9, example_gain=-1e9))
+        # Clusters, near examples and a space in any case.
+        gains = {"cluster_gain": -1e9, "example_gain": -1e9, "space_gain": -1e9, "space_from_labels": 0}
+        patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], **gains))
         for name, model in MODELS.items():
             model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
@@ -52,7 +53,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def with_array(saved: Path, target: Path, name: str, change: Any) -> Path:
     """A copy of the default model, or of the accurate one where only that has the array, with the array changed."""
-    base = "accurate" if name.startswith(("cluster_", "example_")) else "default"
+    base = "accurate" if name.startswith(("cluster_", "example_", "space_")) else "default"
     model = Path(shutil.copytree(saved / base, target / "model"))
     array = np.load(model / f"{name}.npy")
     change(array)

@@ -14,22 +14,39 @@ from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference, recipe_stages
 from labelprism.heads.blend import DEFAULT_BLEND, NOT_REACHED, log_head
+from labelprism.heads.label_space import as_floats, kept_space, label_vectors, space_cosines
 from labelprism.heads.near_examples import example_votes, kept_examples
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
-from labelprism.recipe_stages import Opinions, asks_examples, labelled_elsewhere, learned_blend, settings_for_data
+from labelprism.recipe_stages import (
+    Opinions,
+    asks_examples,
+    asks_space,
+    labelled_elsewhere,
+    learned_blend,
+    settings_for_data,
+)
 from labelprism.recipe_update import updated
 
 # Leaves of few labels, so that there are routers.
-ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0)
+ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
+WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9)
 ALL_KINDS = {
     "default": RecipeSettings(),
     "routed": ROUTED,
     "clusters": CLUSTERED,
     "examples": WITH_EXAMPLES,
-    "both": replace(CLUSTERED, examples_from_labels=0, example_gain=-1e9, longest_example_list=50),
+    "space": WITH_SPACE,
+    "all": replace(
+        CLUSTERED,
+        examples_from_labels=0,
+        example_gain=-1e9,
+        longest_example_list=50,
+        space_from_labels=0,
+        space_gain=-1e9,
+    ),
 }
 
 
@@ -154,7 +171,7 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
     X = normalize(data[2])
     log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
     centre, head = model.centroids_.toarray(), model.head_.toarray()
-    of_clusters, votes = _log_p_of_clusters(model, X), _votes(model, X)
+    of_clusters, votes, cosines = _log_p_of_clusters(model, X), _votes(model, X), _cosines_in_space(model, X)
     labels, scores = model.predict_topk(data[2], 20)
     blend = model.blend_
     prior = blend.frequency * np.log1p(model.label_counts_)
@@ -175,10 +192,20 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
             prior,
             (blend.head, blend.forest, blend.centroid, blend.unreached),
         )
-        further = blend.clusters * of_clusters[i] + blend.examples * votes[i]
+        further = blend.clusters * of_clusters[i] + blend.examples * votes[i] + blend.space * cosines[i]
         expected = {label: score + further[label] for label, score in expected.items()}
         got = {int(label): float(score) for label, score in zip(labels[i], scores[i], strict=True) if label >= 0}
         assert got == pytest.approx({k: v for k, v in expected.items() if k in got}, abs=1e-3)
+
+
+def _cosines_in_space(model: DefaultRecipe, X: sp.csr_array) -> npt.NDArray[np.float64]:
+    """The cosines of all labels in the space of features and labels; 0 where there is none."""
+    kept = kept_space(model.arrays)
+    if kept is None:
+        return np.zeros((X.shape[0], model.n_labels_))
+    rows = X @ as_floats(kept[0]).astype(np.float64)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return np.asarray(rows @ as_floats(kept[1].vectors).astype(np.float64).T)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +219,8 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         RecipeSettings(use_learned_blend=False, examples_from_labels=0, example_gain=-1e9),
         RecipeSettings(longest_example_list=0, examples_from_labels=0, example_gain=-1e9),
         RecipeSettings(longest_example_list=1, examples_from_labels=0, example_gain=-1e9),
+        RecipeSettings(space_passes=0, space_from_labels=0, space_gain=-1e9),
+        RecipeSettings(use_learned_blend=False, space_from_labels=0, space_gain=-1e9),
         RecipeSettings(unit_rows=False),
         RecipeSettings(forest={"n_trees": 1}, head={"passes": 1}, longest_list=1),
         RecipeSettings(label_clusterings=2, cluster_labels=6, cluster_from_labels=0, use_head=False),
@@ -349,6 +378,26 @@ def test_examples_are_all_rows_and_taken_where_they_make_the_labels_likelier(dat
     assert asked == [False, True, True, False]
 
 
+def test_a_space_is_of_all_rows_and_taken_where_it_makes_the_labels_likelier(data: Any) -> None:
+    X, Y = data[:2]
+    plain, placed, refused = (
+        fit_default(X, Y, preset=settings) for settings in (ROUTED, WITH_SPACE, replace(WITH_SPACE, space_gain=1e9))
+    )
+    assert plain.blend_.space == 0.0 < placed.blend_.space
+    assert set(refused.arrays) == set(plain.arrays)
+    assert refused.blend_ == plain.blend_
+    features, labels = kept_space(placed.arrays)  # type: ignore[misc]
+    of_all = label_vectors(normalize(X), Y, None, features)  # held-out rows too
+    np.testing.assert_allclose(labels.norms, of_all.norms, rtol=1e-4)
+    found = placed.candidates(data[2])
+    said = placed.experts(data[2], found).space
+    asked = np.asarray(found.indptr, np.int64), np.asarray(found.indices, np.int32)
+    unit = sp.csr_array(normalize(data[2]))
+    np.testing.assert_allclose(said, space_cosines(features, labels.vectors, unit, *asked), atol=1e-6)
+    asks = [asks_space(replace(RecipeSettings(), space_passes=p), n) for p, n in ((5, 2**26), (5, 2**26 + 1), (0, 9))]
+    assert asks == [True, False, False]
+
+
 @pytest.mark.parametrize(("strength", "with_clusters"), [(3.0, False), (3.0, True), (0.0, False), (-3.0, True)])
 def test_votes_are_weighed_by_what_they_are_worth(strength: float, with_clusters: bool) -> None:
     rng = np.random.default_rng(0)
@@ -360,12 +409,18 @@ def test_votes_are_weighed_by_what_they_are_worth(strength: float, with_clusters
     indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
     Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
     inside = (margin, margin) if with_clusters else (None, None)
-    said = Opinions(indptr, labels, silent, silent, margin, *inside, votes)
-    learned = learned_blend(said, Y, np.zeros(per_row), None, replace(CLUSTERED, example_gain=15.0))
-    # Votes against a label are none: they might make labels likelier, but experts are never turned round.
-    assert learned.uses_examples == (strength > 0)
-    assert (learned.blend.examples > 0.5) == (strength > 0)
-    assert (learned.blend.clusters != 0) == with_clusters
+    settings = replace(CLUSTERED, example_gain=15.0, space_gain=15.0)
+    for name in ("examples", "space"):
+        said = Opinions(indptr, labels, silent, silent, margin, *inside, **{name: votes})
+        learned = learned_blend(said, Y, np.zeros(per_row), None, settings)
+        # Votes against a label are none: they might make labels likelier, but experts are never turned round.
+        assert getattr(learned, f"uses_{name}") == (strength > 0)
+        assert (getattr(learned.blend, name) > 0.5) == (strength > 0)
+        assert (learned.blend.clusters != 0) == with_clusters
+    if strength > 0:  # where the space says it all already, votes are not asked for
+        said = Opinions(indptr, labels, silent, silent, margin, *inside, votes, votes)
+        learned = learned_blend(said, Y, np.zeros(per_row), None, settings)
+        assert (learned.uses_space, learned.uses_examples, learned.blend.examples) == (True, False, 0.0)
 
 
 @pytest.mark.parametrize(("own", "inside", "wanted"), [(2.0, 0.0, 0.7), (0.0, 2.0, 0.3), (1.0, 1.0, 0.5)])
@@ -441,15 +496,15 @@ def test_labels_that_the_forest_finds_equally_probable() -> None:
 @pytest.mark.parametrize(
     ("n_labels", "labels_per_row", "n_trees", "clusterings", "candidates"),
     [
-        (1500, 1.0, 2, 1, 25),
+        (1500, 1.0, 1, 1, 25),
         (1499, 1.0, 3, 0, 25),
-        (4999, 1.8, 2, 1, 29),
-        (5000, 1.8, 2, 2, 29),
-        (30_000, 2.0, 3, 2, 30),
-        (30_001, 2.0, 3, 1, 30),
-        (5000, 6.0, 3, 2, 50),
+        (5000, 1.8, 1, 1, 29),
+        (5000, 2.0, 2, 1, 30),
+        (50_000, 2.0, 2, 1, 30),
+        (50_001, 2.0, 3, 0, 30),
+        (5000, 6.0, 2, 1, 50),
         (5000, 6.2, 3, 0, 51),
-        (10**5, 0.0, 2, 1, 35),
+        (10**5, 0.0, 2, 0, 35),
     ],
 )
 def test_trees_take_the_place_of_clusters_where_these_say_little(
@@ -458,13 +513,14 @@ def test_trees_take_the_place_of_clusters_where_these_say_little(
     adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row)
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
     assert adapted.training_candidates == adapted.forest_candidates == candidates
+    assert adapted.space_passes == (5 if n_labels >= 1500 and labels_per_row <= 6 else 0)
 
 
 def test_many_labels_are_clustered() -> None:
     X, Y = planted(7000, c=5000)
     model = fit_default(X, Y, preset=replace(RecipeSettings(), cluster_gain=-1e9))
-    assert model.n_trees_ == 2
-    assert model.arrays["cluster_of"].shape == (2, 5000)
+    assert model.n_trees_ == 1
+    assert model.arrays["cluster_of"].shape == (1, 5000)
     assert precision_at_k(Y, model.predict_topk(X, 1)[0], 1) > 0.9
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
+from labelprism.heads.label_space import as_floats, kept_space, label_vectors
 from labelprism.recipe import DefaultRecipe, RecipeSettings, fit_default
 from labelprism.recipe_update import updated
 
@@ -23,14 +25,15 @@ OLD = slice(0, 500)
 NEW = slice(500, 1200)
 
 
-@pytest.fixture(scope="module", params=[(0, 1e9), (2, 1e9), (0, -1e9)], ids=["default", "clusters", "examples"])
+@pytest.fixture(scope="module", params=["default", "clusters", "examples", "space"])
 def small(request: pytest.FixtureRequest) -> DefaultRecipe:
     """A model of the first rows."""
-    n_clusterings, example_gain = request.param
     clusters = {
-        "label_clusterings": n_clusterings,
+        "label_clusterings": 2 if request.param == "clusters" else 0,
         "examples_from_labels": 0,
-        "example_gain": example_gain,
+        "example_gain": -1e9 if request.param == "examples" else 1e9,
+        "space_from_labels": 0,
+        "space_gain": -1e9 if request.param == "space" else 1e9,
         "cluster_labels": 10,
         "cluster_from_labels": 0,
         "cluster_gain": -1e9,
@@ -89,6 +92,20 @@ def test_labels_that_are_only_announced_change_nothing_for_the_others(small: Def
     best, scores = small.predict_topk(X_TEST, 3)
     np.testing.assert_array_equal(model.predict_topk(X_TEST, 3)[0], best)
     np.testing.assert_allclose(model.predict_topk(X_TEST, 3)[1], scores, atol=1e-5)
+
+
+def test_labels_move_in_the_space_and_features_stay(small: DefaultRecipe) -> None:
+    kept = kept_space(small.arrays)
+    if kept is None:
+        pytest.skip("the model has no space")
+    features, before = kept
+    moved = kept_space(updated(small, X[NEW], Y[NEW]).arrays)
+    assert moved is not None
+    np.testing.assert_array_equal(moved[0].steps, features.steps)
+    of_all = label_vectors(normalize(X), Y, None, features)
+    np.testing.assert_allclose(as_floats(moved[1].vectors), as_floats(of_all.vectors), atol=0.02)
+    np.testing.assert_allclose(moved[1].norms, of_all.norms, rtol=0.02, atol=1e-3)
+    assert (moved[1].norms > before.norms).any()
 
 
 def test_new_rows_are_among_the_examples(small: DefaultRecipe) -> None:

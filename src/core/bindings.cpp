@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   labelprism::bind_head_scores(m);
   labelprism::bind_one_vs_rest(m);
   labelprism::bind_near_examples(m);
+  labelprism::bind_label_space(m);
   labelprism::bind_predictor(m);
   labelprism::bind_centroids(m);
   labelprism::bind_clusters(m);

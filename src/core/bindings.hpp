@@ -223,6 +223,7 @@ void bind_predictor(nb::module_& m);
 void bind_centroids(nb::module_& m);
 void bind_clusters(nb::module_& m);
 void bind_near_examples(nb::module_& m);
+void bind_label_space(nb::module_& m);
 void bind_blend(nb::module_& m);
 
 }  // namespace labelprism

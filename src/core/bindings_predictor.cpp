@@ -105,10 +105,10 @@ void bind_predictor(nb::module_& m) {
              Vector<std::uint32_t> pairs, Matrix<std::uint32_t> words, Vector<std::int64_t> near_begin,
              Vector<std::int32_t> near_label, Vector<std::uint16_t> near_cosine, Vector<std::int64_t> vote_begin,
              Vector<std::int32_t> vote_label, Vector<std::uint16_t> vote_share, Matrix<std::int32_t> clusters,
-             Vector<float> bias, Vector<float> prior, const NearExamples* examples, float head_weight,
-             float forest_weight, float centroid_weight, float unreached_weight, float clusters_weight,
-             float examples_weight, std::int64_t forest_candidates, std::int64_t centroid_candidates,
-             std::int64_t vote_candidates, bool unit_rows) {
+             Vector<float> bias, Vector<float> prior, const NearExamples* examples, const LabelSpace* space,
+             float head_weight, float forest_weight, float centroid_weight, float unreached_weight,
+             float clusters_weight, float examples_weight, float space_weight, std::int64_t forest_candidates,
+             std::int64_t centroid_candidates, std::int64_t vote_candidates, bool unit_rows) {
             const ClusterView of_labels = checked_clusters(clusters, bias, forest.n_labels());
             require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "prior must have an entry for every label");
@@ -125,7 +125,7 @@ void bind_predictor(nb::module_& m) {
             require(all_finite(bias) && all_finite(prior) && std::isfinite(head_weight) &&
                         std::isfinite(forest_weight) && std::isfinite(centroid_weight) &&
                         std::isfinite(unreached_weight) && std::isfinite(clusters_weight) &&
-                        std::isfinite(examples_weight),
+                        std::isfinite(examples_weight) && std::isfinite(space_weight),
                     "bias, prior and blend must be finite");
             LabelTables tables;
             tables.n_labels = forest.n_labels() + of_labels.n_clusters;
@@ -142,23 +142,26 @@ void bind_predictor(nb::module_& m) {
             require(tables.n_features() == forest.n_features() &&
                         (!examples || examples->n_features() == forest.n_features()),
                     "there must be a list for every feature");
+            require(!space || (space->n_features() == forest.n_features() && space->n_labels() == forest.n_labels()),
+                    "there must be a vector for every feature and every label");
             check_tables(tables);
-            new (self) Predictor(
-                forest, std::move(tables), of_labels, examples, bias.data(), prior.data(),
-                {head_weight, forest_weight, centroid_weight, unreached_weight, clusters_weight, examples_weight},
-                {forest_candidates, centroid_candidates, vote_candidates, unit_rows});
+            new (self) Predictor(forest, std::move(tables), of_labels, examples, space, bias.data(), prior.data(),
+                                 {head_weight, forest_weight, centroid_weight, unreached_weight, clusters_weight,
+                                  examples_weight, space_weight},
+                                 {forest_candidates, centroid_candidates, vote_candidates, unit_rows});
           },
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
           nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>(),
           nb::keep_alive<1, 10>(), nb::keep_alive<1, 11>(), nb::keep_alive<1, 12>(), nb::keep_alive<1, 13>(),
-          nb::keep_alive<1, 16>(), "forest"_a, array("lists"), array("list_labels"), array("pairs"), array("words"),
-          array("near_begin"), array("near_label"), array("near_cosine"), array("vote_begin"), array("vote_label"),
-          array("vote_share"), array("clusters"), array("bias"), array("prior"), "examples"_a.none(), nb::kw_only(),
-          "head_weight"_a, "forest_weight"_a, "centroid_weight"_a, "unreached_weight"_a, "clusters_weight"_a,
-          "examples_weight"_a, "forest_candidates"_a, "centroid_candidates"_a, "vote_candidates"_a, "unit_rows"_a,
+          nb::keep_alive<1, 16>(), nb::keep_alive<1, 17>(), "forest"_a, array("lists"), array("list_labels"),
+          array("pairs"), array("words"), array("near_begin"), array("near_label"), array("near_cosine"),
+          array("vote_begin"), array("vote_label"), array("vote_share"), array("clusters"), array("bias"),
+          array("prior"), "examples"_a.none(), "space"_a.none(), nb::kw_only(), "head_weight"_a, "forest_weight"_a,
+          "centroid_weight"_a, "unreached_weight"_a, "clusters_weight"_a, "examples_weight"_a, "space_weight"_a,
+          "forest_candidates"_a, "centroid_candidates"_a, "vote_candidates"_a, "unit_rows"_a,
           "Arrays of `tables_of` and `clusters` are used, not copied. Tables and `bias` have the labels, then the "
-          "clusters; `clusters` has the cluster of every label for each clustering, none or several. `examples` may be "
-          "None.")
+          "clusters; `clusters` has the cluster of every label for each clustering, none or several. `examples` "
+          "and `space` may be None.")
       .def(
           "predict",
           [](const Predictor& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
@@ -267,17 +270,18 @@ void bind_predictor(nb::module_& m) {
             if (!self.has_clusters()) out.clusters = nullptr;
             NewArray<float> examples = new_array({self.has_examples() ? candidates.size() : 0}, &out.examples);
             if (!self.has_examples()) out.examples = nullptr;
+            NewArray<float> space = new_array({self.has_space() ? candidates.size() : 0}, &out.space);
+            if (!self.has_space()) out.space = nullptr;
             {
               const nb::gil_scoped_release release;
               score_candidates(self, X, given, Routing{smallest}, n_threads, out);
             }
-            return std::tuple(score, forest, margin, cosine, clusters, examples);
+            return std::tuple(score, forest, margin, cosine, clusters, examples, space);
           },
           array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"),
           "smallest"_a, "n_threads"_a = 1,
           "Scores of given candidates, log p_F, margins of the head, cosines and, where there are any, means of log p "
-          "of "
-          "clusters and logarithms of the votes of near examples, entry by entry.");
+          "of clusters, logarithms of the votes of near examples and cosines in the space, entry by entry.");
 }
 
 }  // namespace labelprism

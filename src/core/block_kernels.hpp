@@ -6,6 +6,7 @@
 
 #include "csr.hpp"
 #include "router_tables.hpp"
+#include "space_vectors.hpp"
 #include "weight_pairs.hpp"
 
 namespace labelprism {
@@ -80,6 +81,13 @@ struct BlockKernels {
   // Writes the places of the values that reach `least`, ascending, and returns how many there are. count is a multiple
   // of 8, and there must be room for 16 places more.
   std::int64_t (*places_from)(const float* values, std::int64_t count, float least, std::int32_t* places);
+
+  // sums = sum over the features of a row of value * scale * the feature's vector.
+  void (*add_vectors)(const SpaceVector* table, const float* scale, const SparseRow& row, float* sums);
+
+  // products[i] = the inner product of the vector with that of the table at at[i].
+  void (*dot_vectors)(const SpaceVector* table, const std::int32_t* at, std::int64_t count, const float* vector,
+                      float* products);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

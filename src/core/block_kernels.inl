@@ -217,12 +217,13 @@ void add_line(const RowOnLine* rows, std::int64_t count, const float* steps, flo
 
 #include "router_kernels.inl"
 #include "selection_kernels.inl"
+#include "space_kernels.inl"
 
 }  // namespace
 
 const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,        scatter,      gather_some, scatter_some,
                                          gather_dense,    scatter_dense, normal,       gram,        combine,
                                          add_line,        route_dense,   route_hashed, add_weights, find_places,
-                                         add_halves,      nth_largest,   places_from};
+                                         add_halves,      nth_largest,   places_from,  add_vectors, dot_vectors};
 
 }  // namespace labelprism

@@ -28,12 +28,13 @@ PredictorRoom::PredictorRoom(std::int64_t n_labels, std::int64_t n_clusters)
       slot_(static_cast<std::size_t>(n_labels + n_clusters), 0) {}
 
 Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters,
-                     const NearExamples* examples, const float* bias, const float* prior, const BlendWeights& blend,
-                     const PredictorSettings& settings)
+                     const NearExamples* examples, const LabelSpace* space, const float* bias, const float* prior,
+                     const BlendWeights& blend, const PredictorSettings& settings)
     : forest_(forest),
       tables_(std::move(tables)),
       clusters_(clusters),
       examples_(examples),
+      space_(space),
       blend_(blend),
       settings_(settings),
       bias_(bias, bias + forest.n_labels() + clusters.n_clusters),
@@ -259,6 +260,10 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
     examples_->vote(row, room.slot_.data(), n_labels(), found.labels.size(), room.examples_, found.examples.data());
   }
   for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
+  found.space.resize(space_ ? found.labels.size() : 0);
+  if (space_) {
+    space_->cosines(row, found.labels.data(), static_cast<std::int64_t>(found.labels.size()), found.space.data());
+  }
 }
 
 // A list without array or bitmap is read to its end, or searched for every candidate.
@@ -420,6 +425,7 @@ void score_candidates(const Predictor& predictor, const CsrView& X, const CsrVie
             out.cosine[t + i] = room.found.cosine[at];
             if (out.clusters) out.clusters[t + i] = room.found.clusters[at];
             if (out.examples) out.examples[t + i] = room.found.examples[at];
+            if (out.space) out.space[t + i] = room.found.space[at];
           }
         }
       }

@@ -15,6 +15,7 @@
 #include "forest_scores.hpp"
 #include "growing_csr.hpp"
 #include "label_clusters.hpp"
+#include "label_space.hpp"
 #include "label_tables.hpp"
 #include "largest.hpp"
 #include "near_examples.hpp"
@@ -29,10 +30,11 @@ inline constexpr std::int64_t kMostCandidates = 30000;
 inline constexpr std::int64_t kMostClusters = 35000;
 
 // score = head * log p_H + forest * log p_F + centroid * cosine + clusters * (mean of log p of the label's clusters)
-//         + examples * log(votes of near examples) + prior[label]
+//         + examples * log(votes of near examples) + space * (cosine in the space of features and labels) +
+//         prior[label]
 //         + (unreached, where the forest does not know of the label)
 struct BlendWeights {
-  float head, forest, centroid, unreached, clusters, examples;
+  float head, forest, centroid, unreached, clusters, examples, space;
 };
 
 struct PredictorSettings {
@@ -51,6 +53,7 @@ struct RowCandidates {
   std::vector<float> cosine;
   std::vector<float> clusters;  // the mean of log p of the label's clusters; empty where there are none
   std::vector<float> examples;  // the votes of near examples; empty where there are none
+  std::vector<float> space;     // the cosines in the space of features and labels; empty where there is none
 };
 
 // Room for one row at a time; one for each thread.
@@ -97,16 +100,18 @@ struct AllowList {
 
 class Predictor {
  public:
-  // `forest`, `examples` (null where there are none) and the arrays of `clusters` are kept by reference. Bias (of the
-  // head, then of the clusters' classifiers) and prior (of labels) are copied.
+  // `forest`, `examples` and `space` (null where there are none) and the arrays of `clusters` are kept by reference.
+  // Bias (of the head, then of the clusters' classifiers) and prior (of labels) are copied.
   Predictor(const ForestScorer& forest, LabelTables&& tables, const ClusterView& clusters, const NearExamples* examples,
-            const float* bias, const float* prior, const BlendWeights& blend, const PredictorSettings& settings);
+            const LabelSpace* space, const float* bias, const float* prior, const BlendWeights& blend,
+            const PredictorSettings& settings);
 
   std::int64_t n_features() const { return forest_.n_features(); }
   std::int64_t n_labels() const { return forest_.n_labels(); }
   const LabelTables& tables() const { return tables_; }
   bool has_clusters() const { return clusters_.n_clusterings > 0; }
   bool has_examples() const { return examples_ != nullptr; }
+  bool has_space() const { return space_ != nullptr; }
 
   // Lends a room to use(room): making one costs more than predicting a row.
   template <class Use>
@@ -139,7 +144,8 @@ class Predictor {
                   blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])] +
                   (found.forest[i] <= kNotReached ? blend_.unreached : 0.0f);
     if (!found.clusters.empty()) score += blend_.clusters * found.clusters[i];
-    return found.examples.empty() ? score : score + blend_.examples * found.examples[i];
+    if (!found.examples.empty()) score += blend_.examples * found.examples[i];
+    return found.space.empty() ? score : score + blend_.space * found.space[i];
   }
 
  private:
@@ -163,6 +169,7 @@ class Predictor {
   LabelTables tables_;
   ClusterView clusters_;
   const NearExamples* examples_;
+  const LabelSpace* space_;
   BlendWeights blend_;
   PredictorSettings settings_;
   std::vector<float> bias_, prior_;
@@ -181,7 +188,7 @@ void find_candidates(const Predictor& predictor, const CsrView& X, const Routing
 // What the experts say of given candidates, which ascend within each row, entry by entry.
 struct GivenScores {
   float *score, *forest, *margin, *cosine;
-  float *clusters, *examples;  // null where there are none
+  float *clusters, *examples, *space;  // null where there are none
 };
 void score_candidates(const Predictor& predictor, const CsrView& X, const CsrView& candidates, const Routing& routing,
                       int n_threads, const GivenScores& out);

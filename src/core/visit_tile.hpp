@@ -11,12 +11,14 @@
 #include <cstring>
 #include <vector>
 
+#include "exp_lanes.hpp"
 #include "weight_tables.hpp"
 
 namespace labelprism {
 
 constexpr int kTileUnits = 8;
-typedef float TileLanes __attribute__((vector_size(4 * kTileUnits), aligned(4), may_alias));
+using TileLanes = EightFloats;
+static_assert(sizeof(TileLanes) == kTileUnits * sizeof(float));
 
 // The features of a visit, numbered anew in ascending order.
 class VisitFeatures {
@@ -56,22 +58,6 @@ class VisitFeatures {
   std::vector<std::int32_t> features_;
   std::vector<std::int32_t> local_;
 };
-
-// exp(x) for x <= 0, in all lanes at once, to float32's precision; 0 below -87.
-inline TileLanes exp_lanes(TileLanes x) {
-  typedef std::int32_t Ints __attribute__((vector_size(4 * kTileUnits)));
-  constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  x = x < -87.0f ? x - x - 87.0f : x;
-  const Ints n = __builtin_convertvector(x * kLog2e - 0.5f, Ints);  // rounds towards 0, and so to the nearest
-  const TileLanes whole = __builtin_convertvector(n, TileLanes);
-  const TileLanes r = (x - whole * kLn2High) - whole * kLn2Low;
-  TileLanes sum = r * (1.0f / 720) + 1.0f / 120;
-  for (const float coefficient : {1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) sum = sum * r + coefficient;
-  const Ints power = (n + 127) << 23;
-  TileLanes scale;
-  std::memcpy(&scale, &power, sizeof scale);
-  return sum * scale;
-}
 
 class Tile {
  public:

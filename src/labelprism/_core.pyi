@@ -613,6 +613,41 @@ class NearExamples:
         n_threads: int = 1,
     ) -> Float32: ...
 
+def learn_space(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    label_indptr: Int64,
+    own: Int32,
+    weight: Float32,
+    candidate_indptr: Int64,
+    candidates: Int32,
+    labels: Float32,
+    features: Float32,
+    squares: Float32,
+    pass_: int,
+    n_passes: int,
+    rate: float,
+    scale: float,
+    seed: int,
+    n_threads: int = 1,
+    counter: Counter | None = None,
+) -> None: ...
+
+class LabelSpace:
+    def __init__(
+        self, features: npt.NDArray[np.int8], feature_scale: Float32, labels: npt.NDArray[np.int8], label_scale: Float32
+    ) -> None: ...
+    def cosines(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        candidate_indptr: Int64,
+        candidates: Int32,
+        n_threads: int = 1,
+    ) -> Float32: ...
+
 class Predictor:
     def __init__(
         self,
@@ -631,6 +666,7 @@ class Predictor:
         bias: Float32,
         prior: Float32,
         examples: NearExamples | None,
+        space: LabelSpace | None,
         *,
         head_weight: float,
         forest_weight: float,
@@ -638,6 +674,7 @@ class Predictor:
         unreached_weight: float,
         clusters_weight: float,
         examples_weight: float,
+        space_weight: float,
         forest_candidates: int,
         centroid_candidates: int,
         vote_candidates: int,
@@ -691,7 +728,7 @@ class Predictor:
         candidates: Int32,
         smallest: float,
         n_threads: int = 1,
-    ) -> tuple[Float32, Float32, Float32, Float32, Float32, Float32]: ...
+    ) -> tuple[Float32, Float32, Float32, Float32, Float32, Float32, Float32]: ...
 
 def use_scratch(folder: str) -> None: ...
 def use_array_memory() -> object: ...

@@ -281,3 +281,71 @@ def best_candidates(
         order = [begin + t for t in np.argsort(-score[begin:end], kind="stable") if score[begin + t] > -np.inf]
         best[row, : len(order)] = order[:n_best]
     return best
+
+
+# ------------------------------------------------------------------------------------- the space of features and labels
+
+_MASK = (1 << 64) - 1
+
+
+def _scrambled(x: int) -> int:
+    x = (x + 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def _drawn(entries: list[int], random: int) -> int:
+    return entries[((random >> 32) * len(entries)) >> 32]
+
+
+def _pulls(x: Array, labels: Array, columns: list[list[int]], own: list[set[int]], scale: float) -> Array:
+    """Return the gradient of each row's loss by its vector, x (m, k) before rows are unit; see label_space.hpp.
+
+    The columns of a row are its label, if it has one, and its drawn candidates; all rows of a block share them.
+    """
+    all_columns = [label for of_row in columns for label in of_row]
+    gradient = np.zeros_like(x)
+    for r, vector in enumerate(x):
+        norm = np.linalg.norm(vector)
+        if not own[r] or norm < 1e-12:
+            continue
+        unit, label = vector / norm, columns[r][0]
+        compared = [label, *(other for other in all_columns if other not in own[r])]
+        p = np.exp(scale * (labels[compared] @ unit))
+        p /= p.sum()
+        pull = p @ labels[compared] - labels[label]
+        gradient[r] = (pull - (pull @ unit) * unit) / norm
+    return gradient
+
+
+def learn_space(
+    X: Array, own: list[list[int]], weight: Array | None, candidates: list[list[int]], labels: Array, features: Array,
+    squares: Array, number: int, n_passes: int, rate: float, scale: float, seed: int,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the features of a space and the sums of their squared gradients after one pass; X (n, d) is dense."""
+    features, squares, n = features.copy(), squares.copy(), X.shape[0]
+    order, start = list(range(n)), _scrambled(seed ^ (~(number * n) & _MASK))
+    for left in range(n, 1, -1):
+        other = ((_scrambled((start + left) & _MASK) >> 32) * left) >> 32
+        order[left - 1], order[other] = order[other], order[left - 1]
+    for first in range(0, n, 1024):
+        batch, gradient = order[first : first + 1024], []
+        for begin in range(0, len(batch), 8):
+            columns = []
+            for row in batch[begin : begin + 8]:
+                random = _scrambled((seed + row * n_passes + number) & _MASK)
+                columns.append([_drawn(own[row], random)] if own[row] else [])
+                for _ in range(3 if candidates and candidates[row] else 0):
+                    random = _scrambled(random)
+                    columns[-1].append(_drawn(candidates[row], random))
+            block = batch[begin : begin + 8]
+            gradient.append(_pulls(X[block] @ features, labels, columns, [set(own[row]) for row in block], scale))
+        done = (number + first / n) / n_passes
+        for row, pull in zip(batch, np.concatenate(gradient), strict=True):
+            of_row = pull * (1 if weight is None else weight[row])
+            for feature in np.flatnonzero(X[row]) if of_row.any() else ():
+                step = X[row, feature] * of_row
+                squares[feature] += step @ step
+                features[feature] -= rate * (1 - done) * step / np.sqrt(squares[feature])
+    return features, squares

@@ -48,8 +48,9 @@ class LabelExplanation:
         Its name.
     score : float
     parts : mapping of str to float
-        The shares of head, forest, centroid and frequency, and of the label's clusters and of near examples where the
-        model has any, which add up to the score; of a filter and a head of your own, the head's, which is all of it.
+        The shares of head, forest, centroid and frequency, and of the label's clusters, of near examples and of the
+        space of features and labels where the model has any, which add up to the score; of a filter and a head of
+        your own, the head's, which is all of it.
     log_probability : float
         That of the filter.
     features : tuple of FeatureShare, or None
@@ -148,6 +149,8 @@ def explain_recipe(
             parts["clusters"] = float(blend.clusters * said.clusters[at])
         if said.examples.size:
             parts["examples"] = float(blend.examples * said.examples[at])
+        if said.space.size:
+            parts["space"] = float(blend.space * said.space[at])
         shares = _largest(recipe.head_contributions(x, label), n_features, names)
         bias, log_probability = float(recipe.head_bias(label)), float(said.forest[at])
         explained.append(LabelExplanation(label, classes[label], score, parts, log_probability, shares, bias))

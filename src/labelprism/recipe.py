@@ -24,6 +24,7 @@ from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
 from labelprism.heads.centroids import label_centroids
 from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
+from labelprism.heads.label_space import Vectors, label_vectors, learned_features, space_arrays, space_cosines
 from labelprism.heads.near_examples import Examples, example_arrays, example_votes, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
@@ -40,6 +41,7 @@ from labelprism.recipe_stages import (
     Learned,
     Opinions,
     asks_examples,
+    asks_space,
     held_out_rows,
     kept_classes,
     labelled_elsewhere,
@@ -210,10 +212,12 @@ class _Training:
         self._note("centroids")
         found = self._candidates(forest, centre, norms, rows)
         self._note("candidates")
+        features = self._space_features(rows, found)
+        self._note("space")
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)
         self._note("head")
-        learned = self._blend(rows, found, head)
+        learned = self._blend(rows, found, head, features)
         clusters = clusters if learned.uses_clusters else None
         del found  # all that is not needed any more makes room for the tables
         self._note("blend")
@@ -224,10 +228,12 @@ class _Training:
             head.weights, head.bias, clusters, rows.Y.shape[1], learned.own_share, self.settings, self.n_threads
         )
         labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
-        examples = example_arrays(self._examples(rows.learned)) if learned.uses_examples else {}
+        more = example_arrays(self._examples(rows.learned)) if learned.uses_examples else {}
+        if learned.uses_space and features is not None:
+            more |= space_arrays(features, label_vectors(*rows.learned, features, self.n_threads))
         del rows, head
         arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters, self.n_threads)
-        arrays |= examples
+        arrays |= more
         model = DefaultRecipe(
             arrays, recipe_meta(centre.shape, forest, learned.blend, learned.calibration, self.settings)
         )
@@ -290,6 +296,20 @@ class _Training:
         labels = np.concatenate([labels for _, labels in blocks])
         return _Found(np.concatenate([[0], np.cumsum(lengths)]), labels, *said)
 
+    def _space_features(self, rows: _Rows, found: _Found) -> Vectors | None:
+        """Return the features of a space, those that are kept if there are any; None where it is not asked for."""
+        is_asked = asks_space(self.settings, rows.seen.X.nnz)
+        if not is_asked or rows.n_seen == rows.X.shape[0]:
+            return None
+        kept = self.stages.load("space")
+        if kept is not None:
+            return Vectors(**kept)
+        candidates = (found.indptr[: rows.n_seen + 1], found.labels[: found.indptr[rows.n_seen]])
+        passes = self.settings.space_passes
+        features = learned_features(*rows.seen, candidates, passes, self.seed, self.n_threads)
+        self.stages.save("space", features._asdict())
+        return features
+
     def _finder(self, forest: SpectralForest, tables: Any, n_candidates: int) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
         return _core.Predictor(
@@ -301,6 +321,7 @@ class _Training:
             unreached_weight=0.0,
             clusters_weight=0.0,
             examples_weight=0.0,
+            space_weight=0.0,
             forest_candidates=n_candidates,
             centroid_candidates=self.settings.centroid_candidates,
             vote_candidates=self.settings.vote_candidates,
@@ -348,16 +369,19 @@ class _Training:
         asked = clusters.candidate_classes(*candidates, rows.n_seen, self.n_threads)
         return (classes_of_rows(rows.learned.Y, clusters, self.n_threads), *asked)
 
-    def _blend(self, rows: _Rows, found: _Found, head: _Head) -> Learned:
+    def _blend(self, rows: _Rows, found: _Found, head: _Head, features: Vectors | None) -> Learned:
         if rows.n_seen == rows.X.shape[0]:
             return Learned()
         indptr, labels = _rows_from(found.indptr, found.labels, rows.n_seen)
         importance = inverse_propensity(rows.Y) if self.objective == "propensity" else None
-        votes = None
+        votes = cosines = None
         if asks_examples(self.settings, rows.Y.shape[1], rows.seen.X.nnz):
             examples = self._examples(rows.seen)
             votes = example_votes(examples, rows.held_out.X, indptr, labels, rows.Y.shape[1], self.n_threads)
-        said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said, votes)
+        if features is not None:
+            placed = label_vectors(*rows.seen, features, self.n_threads).vectors
+            cosines = space_cosines(features, placed, rows.held_out.X, indptr, labels, self.n_threads)
+        said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said, votes, cosines)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
         return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
 
@@ -370,7 +394,7 @@ def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSetti
     nothing = sp.csr_array(centre.shape, dtype=np.float32)
     zeros = np.zeros(centre.shape[0], np.float32)
     no_clusters = np.zeros((0, centre.shape[0]), np.int32)
-    return (*label_arrays(nothing, centre, norms, settings, n_threads).values(), no_clusters, zeros, zeros, None)
+    return (*label_arrays(nothing, centre, norms, settings, n_threads).values(), no_clusters, zeros, zeros, None, None)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

@@ -19,6 +19,7 @@ from labelprism.filters import SpectralForest
 from labelprism.filters.base import Step
 from labelprism.heads.blend import BlendWeights
 from labelprism.heads.label_clusters import LabelClusters
+from labelprism.heads.label_space import label_space
 from labelprism.heads.near_examples import near_examples
 from labelprism.recipe_calibration import Calibration, log_softmax_by_row
 from labelprism.recipe_settings import RecipeSettings
@@ -28,7 +29,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 _FOREST_TABLES = ("blocks", "tables", "buckets", "dense", "leaf_begin", "leaf_label", "leaf_share")
 _VOTE_TABLES = {"vote_begin": np.int64, "vote_label": np.int32, "vote_share": np.uint16}  # older models have none
 _LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
-_RETIRED_SETTINGS = {"wide_search", "wide_gain", "widest_search", "widest_gain", "trees_in_place_of_clusters"}
+_RETIRED_SETTINGS = {
+    *("wide_search", "wide_gain", "widest_search", "widest_gain", "trees_in_place_of_clusters"),
+    *("more_clusterings", "more_clusterings_from_labels", "more_clusterings_up_to_labels"),
+}
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
 
@@ -60,6 +64,7 @@ class Experts(NamedTuple):
     centroid: Float32
     clusters: Float32
     examples: Float32
+    space: Float32
 
 
 class DefaultRecipe:
@@ -97,6 +102,7 @@ class DefaultRecipe:
             "unreached": 0.0,
             "clusters": 0.0,
             "examples": 0.0,
+            "space": 0.0,
             **meta["blend"],
         }  # older models may not know of these
         self.blend_ = BlendWeights(**{name: _number(blend, name) for name in BlendWeights._fields})
@@ -106,7 +112,7 @@ class DefaultRecipe:
             raise ValueError(f"smallest must be from 0 to 1, got {self._smallest}; the model is damaged")
         self.label_counts_, self.bias_ = self.arrays["label_counts"], self.arrays["head_bias"]
         self._scorer = self._made_scorer()
-        self._examples = near_examples(self.arrays)
+        self._examples, self._space = near_examples(self.arrays), label_space(self.arrays)
         self._predictor = self._made_predictor(self.settings.forest_candidates)
         self._predict_row = self._predictor.predict_row
 
@@ -126,7 +132,7 @@ class DefaultRecipe:
         prior = (blend.frequency * np.log1p(counts)).astype(np.float32)
         clusters = self.arrays.get("cluster_of", np.zeros((0, self.n_labels_), np.int32))
         bias = np.concatenate([self.bias_, self.arrays.get("cluster_bias", np.zeros(0, np.float32))])
-        arrays: Any = (*tables, clusters, bias, prior, self._examples)
+        arrays: Any = (*tables, clusters, bias, prior, self._examples, self._space)
         return _core.Predictor(
             self._scorer,
             *arrays,
@@ -136,6 +142,7 @@ class DefaultRecipe:
             unreached_weight=blend.unreached,
             clusters_weight=blend.clusters,
             examples_weight=blend.examples,
+            space_weight=blend.space,
             forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,
             vote_candidates=settings.vote_candidates,
@@ -255,8 +262,8 @@ class DefaultRecipe:
         -------
         Experts
             Arrays in the order of the entries: scores, log p_F, margins of the head, cosines, the means of log p of the
-            labels' clusters and the logarithms of the votes of near examples; the last two are empty where the model
-            has none.
+            labels' clusters, the logarithms of the votes of near examples and the cosines in the space of features and
+            labels; the last three are empty where the model has none.
         """
         X = self._checked(X)
         if candidates.shape != (X.shape[0], self.n_labels_):

@@ -42,20 +42,16 @@ class RecipeSettings:
     label_clusterings : int
         How many times the labels are clustered, for classifiers of clusters and of labels within them; see
         `labelprism.heads.label_clusters`.
-    more_clusterings : int
-        So many times more
-    more_clusterings_from_labels, more_clusterings_up_to_labels : int
-        where there are so many labels: with fewer, and with more, it costs more time for what it gains.
     cluster_labels : int
         The most labels of a cluster.
-    cluster_from_labels : int
-        Where there are fewer labels they are not clustered,
+    cluster_from_labels, cluster_up_to_labels : int
+        Where there are fewer labels, or more, they are not clustered,
     cluster_up_to_labels_per_row : float
         nor where rows have more than so many of them on average.
     more_trees : int
         So many trees more are grown then,
     more_trees_from_labels_per_row : float
-        and beside clusters where rows have at least so many labels on average.
+        and so many more where rows have at least so many labels on average, or no space is asked for.
     cluster_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
         taken.
@@ -68,6 +64,16 @@ class RecipeSettings:
     example_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with these votes for them to
         be taken: models are larger with them, and slower.
+    space_passes : int
+        How many times features learn from all rows where they lie in a space, near the labels they occur with; see
+        `labelprism.heads.label_space`. 0: without it.
+    space_from_labels : int
+        Where there are fewer labels it is not tried whether that helps,
+    space_up_to_labels_per_row : float
+        nor where rows have more than so many of them on average.
+    space_gain : float
+        By how much the logarithm of the likelihood of the held-out rows' labels must rise with the space for it to be
+        taken.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -77,7 +83,7 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 2, "stop_labels": 30, "smallest": 0.1, **_GROWTH}
+        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, **_GROWTH}
     )
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 25
@@ -91,11 +97,9 @@ class RecipeSettings:
     longest_vote_list: int = 32
     held_out: int = 1500
     label_clusterings: int = 1
-    more_clusterings: int = 1
-    more_clusterings_from_labels: int = 5000
-    more_clusterings_up_to_labels: int = 30_000
     cluster_labels: int = 100
     cluster_from_labels: int = 1500
+    cluster_up_to_labels: int = 50_000
     cluster_up_to_labels_per_row: float = 6.0
     more_trees: int = 1
     more_trees_from_labels_per_row: float = 2.0
@@ -103,6 +107,10 @@ class RecipeSettings:
     longest_example_list: int = 1024
     examples_from_labels: int = 5000
     example_gain: float = 15.0
+    space_passes: int = 5
+    space_from_labels: int = 1500
+    space_up_to_labels_per_row: float = 6.0
+    space_gain: float = 5.0
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -112,7 +120,8 @@ class RecipeSettings:
     def _check(self) -> None:
         """Raise a ValueError where a number of candidates is out of range, before a forest has been grown for it."""
         least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
-        for name, lowest in {**least, "longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0}.items():
+        least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
+        for name, lowest in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= _MOST_CANDIDATES:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {_MOST_CANDIDATES}, got {value!r}")
@@ -126,16 +135,19 @@ PRESETS: dict[str, RecipeSettings] = {
         training_candidates=50,
         vote_candidates=40,
         label_clusterings=5,
-        more_clusterings=0,
         cluster_from_labels=0,
+        cluster_up_to_labels=2**31 - 1,
         more_trees=0,
         examples_from_labels=0,
         example_gain=5.0,
+        space_passes=10,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},
         head={"rare_examples": 10.0, "tolerance": 0.5},
         held_out=700,
         label_clusterings=0,
+        more_trees=0,
+        space_passes=3,
     ),
 }

@@ -50,6 +50,8 @@ class Opinions(NamedTuple):
         p of its clusters.
     examples : float32 array of shape (m,) or None
         The logarithm of the votes of near examples.
+    space : float32 array of shape (m,) or None
+        The cosine in the space of features and labels.
     """
 
     indptr: Int64
@@ -60,6 +62,7 @@ class Opinions(NamedTuple):
     within: Float32 | None = None
     clusters: Float32 | None = None
     examples: Float32 | None = None
+    space: Float32 | None = None
 
 
 class Learned(NamedTuple):
@@ -73,6 +76,8 @@ class Learned(NamedTuple):
     """Of a label's own classifier in the mean of its classifiers; see `mean_of_classes`."""
     uses_examples: bool = False
     """Whether near examples help."""
+    uses_space: bool = False
+    """Whether the space of features and labels helps."""
 
 
 class _Way(NamedTuple):
@@ -89,8 +94,8 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
     labels are very many, and the true ones harder to find. Clusters of labels say little where rows have many labels of
-    one cluster, or where clusters are few: there are trees in their place. Where rows have several labels, but not
-    many, both are worth their time. Labels that are neither few nor very many are clustered more often.
+    one cluster, or where clusters are few or very many: there is a tree in their place. A space of features and
+    labels tells little of rows with many labels, or of few labels; there is one tree more, as where rows have several.
     """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     further = round(settings.candidates_per_doubling * max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0))
@@ -100,24 +105,38 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
         training_candidates=settings.training_candidates + more + further,
         vote_candidates=settings.vote_candidates + further if settings.vote_candidates else 0,
     )
-    fewest = max(settings.cluster_from_labels, settings.cluster_labels + 1)  # not all in one cluster
-    is_clustered = settings.use_head and n_labels >= fewest and labels_per_row <= settings.cluster_up_to_labels_per_row
-    if settings.label_clusterings == 0:
-        return settings
-    clusterings = settings.label_clusterings
-    if settings.more_clusterings_from_labels <= n_labels <= settings.more_clusterings_up_to_labels:
-        clusterings += settings.more_clusterings
-    settings = replace(settings, label_clusterings=clusterings if is_clustered else 0)
-    if is_clustered and labels_per_row < settings.more_trees_from_labels_per_row:
-        return settings
-    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees
-    return replace(settings, forest={**settings.forest, "n_trees": n_trees})
+    # Not all in one cluster.
+    fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
+    is_clustered = settings.use_head and settings.label_clusterings > 0 and fewest <= n_labels <= most
+    is_clustered = is_clustered and labels_per_row <= settings.cluster_up_to_labels_per_row
+    has_space = settings.space_passes > 0 and n_labels >= settings.space_from_labels
+    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row
+    needs_trees = labels_per_row >= settings.more_trees_from_labels_per_row or not has_space
+    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_trees + (not is_clustered))
+    return replace(
+        settings,
+        label_clusterings=settings.label_clusterings if is_clustered else 0,
+        forest={**settings.forest, "n_trees": n_trees},
+        space_passes=settings.space_passes if has_space else 0,
+    )
 
 
 def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bool:
     """Tell whether it is tried if near examples help, for so many labels, and examples of so many stored values."""
     is_wanted = settings.use_learned_blend and settings.longest_example_list > 0
     return is_wanted and n_labels >= settings.examples_from_labels and n_entries <= MOST_ENTRIES
+
+
+def asks_space(settings: RecipeSettings, n_entries: int) -> bool:
+    """Tell whether it is tried if a space of features and labels helps, for examples of so many stored values.
+
+    Parameters
+    ----------
+    settings : RecipeSettings
+        As from `settings_for_data`.
+    n_entries : int
+    """
+    return settings.use_learned_blend and settings.space_passes > 0 and n_entries <= MOST_ENTRIES
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
@@ -152,7 +171,8 @@ def learned_blend(
 
     Where labels were clustered, it is learned with what that adds, for several shares of the label's own classifier,
     and without it. The likeliest way is taken if the labels become likelier by `cluster_gain`: rows with many labels of
-    one cluster may do better without. The votes of near examples are taken if it rises by `example_gain` with them.
+    one cluster may do better without. The votes of near examples are taken if it rises by `example_gain` with them, and
+    before all that the space of features and labels if it rises by `space_gain`.
 
     Parameters
     ----------
@@ -171,39 +191,45 @@ def learned_blend(
     unreached = said.log_forest <= np.float32(NOT_REACHED)
     others = [said.log_forest, said.cosine, np.log1p(counts[said.labels]), unreached]
 
-    def tried(own_share: float, *experts: npt.NDArray[Any]) -> _Way:
-        features = np.stack(experts, axis=1, dtype=np.float64)
-        blend, likelihood = DEFAULT_BLEND, 0.0
-        if settings.use_learned_blend:
-            blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
-        return _Way(own_share, blend, likelihood, features)
-
     def mean_margin(own_share: float) -> npt.NDArray[Any]:
         if said.within is None or own_share == 1.0:
             return said.margin
         return np.asarray(np.float32(own_share) * said.margin + np.float32(1 - own_share) * said.within)
 
-    chosen = without = tried(1.0, log_head(said.margin), *others)
-    uses_clusters = True
+    def tried(own_share: float, clusters: bool = False, examples: bool = False, space: bool = False) -> _Way:
+        wanted = {"clusters": clusters, "examples": examples, "space": space}
+        last = max((place + 1 for place, is_wanted in enumerate(wanted.values()) if is_wanted), default=0)
+        # Experts that are left out say nothing, where others come after them.
+        further = [getattr(said, name) if is_wanted else np.zeros(unreached.size) for name, is_wanted in wanted.items()]
+        experts = [log_head(mean_margin(own_share)), *others, *further[:last]]
+        features = np.stack(experts, axis=1, dtype=np.float64)
+        blend, likelihood = DEFAULT_BLEND, 0.0
+        if settings.use_learned_blend:
+            blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
+        unused = {name: 0.0 for name, is_wanted in wanted.items() if not is_wanted}
+        return _Way(own_share, blend._replace(**unused), likelihood, features)
+
+    without = tried(1.0)
+    uses_space = False
+    if said.space is not None:
+        placed = tried(1.0, space=True)
+        # A weight that would have been below 0 gains likelihood too, but not as it is kept.
+        if placed.blend.space > 0 and placed.likelihood - without.likelihood > settings.space_gain:
+            uses_space, without = True, placed
+    chosen, uses_clusters = without, True
     if said.within is not None and said.clusters is not None:
-        ways = []
-        for share in _OWN_SHARES if settings.use_learned_blend else (_USUAL_SHARE,):
-            ways.append(tried(share, log_head(mean_margin(share)), *others, said.clusters))
-        best = max(ways, key=lambda way: way.likelihood)
+        shares = _OWN_SHARES if settings.use_learned_blend else (_USUAL_SHARE,)
+        best = max((tried(share, True, space=uses_space) for share in shares), key=lambda way: way.likelihood)
         uses_clusters = not settings.use_learned_blend or best.likelihood - without.likelihood > settings.cluster_gain
         chosen = best if uses_clusters else without
     uses_examples = False
     if said.examples is not None:
-        has_clusters = chosen is not without
-        clusters = said.clusters if has_clusters and said.clusters is not None else np.zeros_like(said.examples)
-        voted = tried(chosen.own_share, log_head(mean_margin(chosen.own_share)), *others, clusters, said.examples)
-        # A weight that would have been below 0 gains likelihood too, but not as it is kept.
-        if voted.blend.examples > 0 and voted.likelihood - chosen.likelihood > settings.example_gain:
-            uses_examples = True
-            chosen = voted if has_clusters else voted._replace(blend=voted.blend._replace(clusters=0.0))
+        voted = tried(chosen.own_share, chosen is not without, True, uses_space)
+        uses_examples = voted.blend.examples > 0 and voted.likelihood - chosen.likelihood > settings.example_gain
+        chosen = voted if uses_examples else chosen
     scores = combined(chosen.features, np.array(chosen.blend[: chosen.features.shape[1]]))
     calibration = learned_calibration(said.indptr, scores, is_true)
-    return Learned(chosen.blend, calibration, uses_clusters, chosen.own_share, uses_examples)
+    return Learned(chosen.blend, calibration, uses_clusters, chosen.own_share, uses_examples, uses_space)
 
 
 def values_at(matrix: sp.csr_array, indptr: Int64, columns: Int32) -> Float32:

@@ -3,7 +3,8 @@
 The labels of the new rows join the leaves that the rows reach, so labels that the model has not met yet get their
 place; the classifiers go on from where they were, those of new labels from nothing; centroids move. Clusters of labels
 stay as they are; a new label, when it has its first rows, joins those of the label whose centroid is nearest to its
-own. Where near examples vote, the new rows are among them. The blend and the calibration stay as they were learned.
+own. Where near examples vote, the new rows are among them. In a space of features and labels, labels move towards their
+new rows; features stay. The blend and the calibration stay as they were learned.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from labelprism._arrays import Float32, Int32
 from labelprism._threads import thread_count
 from labelprism._weights import label_mass
 from labelprism.heads.centroids import centroids, label_sums, row_norms
+from labelprism.heads.label_space import kept_space, label_vectors, space_arrays
 from labelprism.heads.near_examples import example_arrays, joined_examples, kept_examples, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_model import Arrays, DefaultRecipe, label_arrays
@@ -69,6 +71,7 @@ def updated(
         **label_arrays(weights, centre, norms, model.settings, thread_count(n_jobs)),
         **of_clusters,
         **_more_examples(model, unit, Y, weight, thread_count(n_jobs)),
+        **_moved_labels(model, unit, Y, weight, thread_count(n_jobs)),
         "head_bias": bias,
         "label_norms": norms,
         "label_counts": _longer(model.label_counts_, Y.shape[1]) + label_mass(Y, weight),
@@ -85,6 +88,17 @@ def _more_examples(
     longest = model.settings.longest_example_list
     new = strongest_examples(X, Y, weight, longest, n_threads)
     return example_arrays(joined_examples([kept_examples(model.arrays), new], longest, n_threads))
+
+
+def _moved_labels(
+    model: DefaultRecipe, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_threads: int
+) -> Arrays:
+    """Return the arrays of the space of features and labels, where there is one, after new rows."""
+    kept = kept_space(model.arrays)
+    if kept is None:
+        return {}
+    features, labels = kept
+    return space_arrays(features, label_vectors(X, Y, weight, features, n_threads, before=labels))
 
 
 def _learned_head(

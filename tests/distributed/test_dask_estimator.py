@@ -109,10 +109,11 @@ def test_the_only_row_of_a_label_is_held_out_neither_here_nor_there(rows: Any, c
             np.testing.assert_array_equal(model.recipe_.arrays[name], array, err_msg=name)
 
 
-def test_nine_trees_that_are_not_spread_clusters_of_labels_and_near_examples(
+def test_nine_trees_that_are_not_spread_clusters_of_labels_near_examples_and_a_space(
     rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forced = replace(PRESETS["accurate"], cluster_labels=20, cluster_gain=-1e9, example_gain=-1e9)
+    gains = {"cluster_gain": -1e9, "example_gain": -1e9, "space_gain": -1e9, "space_from_labels": 0}
+    forced = replace(PRESETS["accurate"], cluster_labels=20, **gains)
     monkeypatch.setitem(PRESETS, "accurate", forced)
     X, Y = (matrix[:3000] for matrix in rows)
     model = DaskPrismClassifier(preset="accurate", random_state=0, client=client)
@@ -124,8 +125,9 @@ def test_nine_trees_that_are_not_spread_clusters_of_labels_and_near_examples(
     assert model.recipe_.blend_ == pytest.approx(local.recipe_.blend_, rel=1e-3)
     assert local.recipe_.arrays["cluster_bias"].size > 3
     assert local.recipe_.arrays["example_label_begin"].size == 3001
+    assert local.recipe_.arrays["space_labels"].any()
     for name, array in local.recipe_.arrays.items():
-        if name.startswith(("forest_", "cluster_", "example_")) or name in ("head_bias", "label_vote_begin"):
+        if name.startswith(("forest_", "cluster_", "example_", "space_")) or name in ("head_bias", "label_vote_begin"):
             np.testing.assert_array_equal(model.recipe_.arrays[name], array, err_msg=name)
     shares, local_shares = (own.recipe_.arrays["label_vote_share"].view(np.float16) for own in (model, local))
     np.testing.assert_allclose(np.sort(shares), np.sort(local_shares), rtol=1e-2)

@@ -46,7 +46,7 @@ def drawn(n: int, width: int, weights: list[float], seed: int = 0) -> tuple[np.n
 def test_finds_the_weights_that_made_the_data(weights: list[float]) -> None:
     blend = learned(*drawn(4000, 8, weights))
     np.testing.assert_allclose(blend[: len(weights)], weights, atol=0.3)
-    assert blend[len(weights) :] == (0.0,) * (7 - len(weights))
+    assert blend[len(weights) :] == (0.0,) * (8 - len(weights))
 
 
 def several_true(n: int, width: int) -> _Softmax:

@@ -50,10 +50,12 @@ from labelprism.distributed.label_shards import (
     stacked,
 )
 from labelprism.distributed.spread_growth import SpreadLimits
+from labelprism.distributed.spread_space import Space, space_of
 from labelprism.distributed.spread_tasks import total_of
 from labelprism.distributed.subtrees import grown_forest
 from labelprism.filters import SpectralForest
 from labelprism.heads.label_clusters import LabelClusters
+from labelprism.heads.label_space import space_arrays, space_cosines
 from labelprism.heads.near_examples import (
     Examples,
     example_arrays,
@@ -76,6 +78,7 @@ from labelprism.recipe_stages import (
     Learned,
     Opinions,
     asks_examples,
+    asks_space,
     held_out_rows,
     kept_classes,
     labelled_elsewhere,
@@ -155,6 +158,7 @@ class DistributedTraining:
         self.clusters, clusters = self._clusters(centres)
         self._note("centroids")
         shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered, clusters)
+        placed = self._space(seen, candidates, held, joins) if n_held else None
         cluster.watch(candidates, "finding candidates")
         self._note("candidates")
         # What is ready comes to this process while classifiers are trained.
@@ -165,11 +169,12 @@ class DistributedTraining:
         trained: list[Shard] = cluster.fetch("head", [shard for _, shard in shards])
         all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
         examples = self._examples(seen) if n_held else []
-        learned = self._blend(said, n_held, trained, seen, all_counts, examples)
+        space: Space | None = None if placed is None else cluster.fetch("head", placed)
+        learned = self._blend(said, n_held, trained, seen, all_counts, examples, space)
         if learned.uses_examples and joins:
             examples.append(chunk_examples(said[1], self.settings.longest_example_list))
         self._note("blend")
-        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned, examples)
+        model = self._model(of_forest, trained, last_centres, chunks.counts.weighted, learned, examples, space)
         self._note("layout")
         model.stage_seconds_ = self.seconds
         return model, chunks.counts.weighted
@@ -316,27 +321,37 @@ class DistributedTraining:
         found = [self.cluster.submit("head", "examples", chunk_examples, chunk, longest) for chunk in seen.futures]
         return [self.cluster.fetch("head", part) for part in found]
 
+    def _space(self, seen: Chunks, candidates: list[Any], held: Any, joins: bool) -> Any:
+        """Return the future of a space of features and labels; None where it is not asked if it helps."""
+        if not asks_space(self.settings, sum(facts.n_entries for facts in seen.facts)):
+            return None
+        more = held if joins else None
+        how = (self.settings.space_passes, self.seed, self.n_jobs)
+        return self.cluster.submit("head", "space", space_of, seen.futures, candidates, more, *how, first=True)
+
     def _blend(
         self, of_held: Any, n_held: int, shards: list[Shard], seen: Chunks, counts: LabelCounts,
-        examples: list[Examples],
+        examples: list[Examples], space: Space | None,
     ) -> Learned:  # fmt: skip
         if not n_held:
             return Learned()
         (indptr, at, log_forest, cosine), held = of_held
-        importance = votes = None
+        importance = votes = cosines = None
         if self.objective == "propensity":
             importance = inverse_propensity_of_counts(counts.plain, int(seen.first_rows[-1]) + n_held)
         margins = sp.csr_array(sp.hstack([shard.margins for shard in shards], format="csr"))
         if examples:
             joined = joined_examples(examples, self.settings.longest_example_list)
             votes = example_votes(joined, held.X, indptr, at, held.Y.shape[1])
+        if space is not None:
+            cosines = space_cosines(space.features, space.seen_labels.vectors, held.X, indptr, at)
         said = said_of_held_out(margins, indptr, at, self.clusters)
-        opinions = Opinions(indptr, at, log_forest, cosine, *said, votes)
+        opinions = Opinions(indptr, at, log_forest, cosine, *said, votes, cosines)
         return learned_blend(opinions, held.Y, seen.counts.weighted, importance, self.settings)
 
     def _model(
         self, tables: Arrays, shards: list[Shard], centres: list[Any], counts: Float64, learned: Learned,
-        examples: list[Examples],
+        examples: list[Examples], space: Space | None,
     ) -> DefaultRecipe:  # fmt: skip
         ends: list[Centroids] = self.cluster.fetch("centroids", centres)
         centre, norms = stacked([own.centre for own in ends]), np.concatenate([own.norms for own in ends])
@@ -347,6 +362,8 @@ class DistributedTraining:
         arrays = recipe_arrays(tables, weights, centre, LabelFacts(bias, counts, norms), self.settings, clusters)
         if learned.uses_examples:
             arrays |= example_arrays(joined_examples(examples, self.settings.longest_example_list))
+        if learned.uses_space and space is not None:
+            arrays |= space_arrays(space.features, space.labels)
         grown = SpectralForest(**self.settings.forest)
         return DefaultRecipe(
             arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)

@@ -1,10 +1,12 @@
 """The blend: one score from what the experts say of a candidate, learned on rows that none of them has seen.
 
-``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples) + w_U [not reached] + w_G log p_G + w_E log v``
+``score = w_H log p_H + w_F log p_F + w_C cosine + w_N log(1 + examples) + w_U [not reached] + w_G log p_G + w_E log v
++ w_S cosine in the space``
 
 A label that the forest did not reach has a small p_F that stands for "unknown", and w_U says what it is worth to be
 unknown: it may have been found by better means. The mean over the label's clusters, log p_G, is there where labels were
-clustered, and the votes of near examples, v, where they help.
+clustered; the votes of near examples, v, and the cosine in the space of features and labels (`label_space`) where they
+help.
 
 The weights make the true labels likely under a softmax over the candidates of each held-out row. The frequency matters
 when training rows and later rows differ in how rare their labels are: without it the other weights would have to speak
@@ -29,8 +31,8 @@ NOT_REACHED = float(np.log(1e-4))
 
 _LOWEST_LOG_HEAD = -13.69  # no label is out of the race by the head alone
 _ITERATIONS, _HALVINGS = 12, 6  # of Newton's method
-_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0, 0.0)  # what experts say for a label never counts against it
-_UNITS = (1.0, 0.4, 6.0, 0.1, 1.0, 0.5, 0.5)  # of the weights: their defaults, but for two that are 0
+_LEAST_WEIGHTS = (0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0, 0.0, 0.0)  # what experts say for a label counts for it, or not
+_UNITS = (1.0, 0.4, 6.0, 0.1, 1.0, 0.5, 0.5, 6.0)  # of the weights: their defaults, but for three that are 0
 _DOUBT = 0.5  # standard errors: the first way is left for a reason only
 _STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)  # on the way between two solutions; few rows cannot tell what is beyond
 
@@ -45,6 +47,7 @@ class BlendWeights(NamedTuple):
     unreached: float = 0.0
     clusters: float = 0.5
     examples: float = 0.0
+    space: float = 0.0
 
 
 DEFAULT_BLEND = BlendWeights()
@@ -75,9 +78,10 @@ def blend_and_likelihood(
     ----------
     indptr : int64 array of shape (n + 1,)
         Where the candidates of each row begin.
-    features : float64 array of shape (m, 4) to (m, 7)
+    features : float64 array of shape (m, 4) to (m, 8)
         log p_H, log p_F, the cosine, the log of 1 + the label's examples, whether the forest did not reach it (1 or
-        0), the mean of log p of its clusters and the logarithm of its votes, for all candidates of all rows.
+        0), the mean of log p of its clusters, the logarithm of its votes and its cosine in the space, for all
+        candidates of all rows.
     is_true : bool array of shape (m,)
         Whether the row has the label.
     n_true : int array of shape (n,), optional
@@ -175,7 +179,7 @@ class _Softmax:
     ----------
     indptr : int64 array of shape (n + 1,)
         Where the candidates of each row begin.
-    features : float64 array of shape (m, 4) to (m, 7)
+    features : float64 array of shape (m, 4) to (m, 8)
     share : float64 array of shape (m,)
         How much each candidate counts as the true one of its row; 0 for wrong ones. Rows of wrong ones are left out.
     """

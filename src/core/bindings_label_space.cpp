@@ -1,0 +1,82 @@
+// The space of features and labels, as Python sees it.
+#include <utility>
+
+#include "bindings.hpp"
+#include "label_space.hpp"
+
+namespace labelprism {
+namespace {
+
+template <class T>
+using WritableMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using WritableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void bind_learning(nb::module_& m) {
+  m.def(
+      "learn_space",
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+         Vector<std::int64_t> label_indptr, Vector<std::int32_t> own, Vector<float> weight,
+         Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, Matrix<float> labels,
+         WritableMatrix<float> features, WritableVector<float> squares, std::int64_t pass, std::int64_t n_passes,
+         float rate, float scale, std::uint64_t seed, int n_threads, Counter* counter) {
+        const auto d = static_cast<std::int64_t>(features.shape(0)), c = static_cast<std::int64_t>(labels.shape(0));
+        const CsrView X = checked_csr(indptr, indices, data, d), Y = checked_labels(label_indptr, own, c);
+        const CsrView found = checked_labels(candidate_indptr, candidates, c);
+        require(X.n_rows == Y.n_rows && X.n_rows <= INT32_MAX && (found.n_rows == 0 || found.n_rows >= X.n_rows),
+                "X and Y must have the same rows, at most 2147483647; candidates these too, or none at all");
+        require(labels.shape(1) == kSpaceWidth && features.shape(1) == kSpaceWidth &&
+                    static_cast<std::int64_t>(squares.size()) == d,
+                "labels and features must have 64 columns, squares an entry for every feature");
+        require(0 <= pass && pass < n_passes, "pass must be from 0 to n_passes - 1");
+        const SpaceRows rows{X, Y, checked_weights(weight, X.n_rows), found};
+        const nb::gil_scoped_release release;
+        learn_space(rows, labels.data(), {pass, n_passes, rate, scale, seed}, n_threads, counter, features.data(),
+                    squares.data());
+      },
+      array("indptr"), array("indices"), array("data"), array("label_indptr"), array("own"), array("weight"),
+      array("candidate_indptr"), array("candidates"), array("labels"), array("features"), array("squares"), "pass_"_a,
+      "n_passes"_a, "rate"_a, "scale"_a, "seed"_a, "n_threads"_a = 1, "counter"_a.none() = nb::none(),
+      "One pass over all rows, which changes `features` and `squares`; see label_space.hpp.");
+}
+
+}  // namespace
+
+void bind_label_space(nb::module_& m) {
+  bind_learning(m);
+  nb::class_<LabelSpace>(m, "LabelSpace", "Vectors of features and labels; see label_space.hpp.")
+      .def(
+          "__init__",
+          [](LabelSpace* self, Matrix<std::int8_t> features, Vector<float> feature_scale, Matrix<std::int8_t> labels,
+             Vector<float> label_scale) {
+            require(all_finite(feature_scale) && all_finite(label_scale), "the scales of vectors must be finite");
+            SpaceTables tables;
+            tables.features = stored<SpaceVector>(features);
+            tables.feature_scale = stored<float>(feature_scale);
+            tables.labels = stored<SpaceVector>(labels);
+            tables.label_scale = stored<float>(label_scale);
+            new (self) LabelSpace(std::move(tables));
+          },
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
+          array("features"), array("feature_scale"), array("labels"), array("label_scale"),
+          "The arrays are used, not copied: (d, 64) and (c, 64) bytes, and a number for each row.")
+      .def(
+          "cosines",
+          [](const LabelSpace& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+             Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, int n_threads) {
+            const CsrView X = checked_csr(indptr, indices, data, self.n_features());
+            const CsrView given = checked_labels(candidate_indptr, candidates, self.n_labels());
+            require(X.n_rows == given.n_rows, "X and candidates must have the same rows");
+            float* cosines;
+            NewArray<float> result = new_array({candidates.size()}, &cosines);
+            {
+              const nb::gil_scoped_release release;
+              space_cosines(self, X, given, n_threads, cosines);
+            }
+            return result;
+          },
+          array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"),
+          "n_threads"_a = 1, "The cosine of each candidate of each row.");
+}
+
+}  // namespace labelprism

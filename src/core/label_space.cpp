@@ -1,0 +1,277 @@
+#include "label_space.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "exp_lanes.hpp"
+#include "node_rows.hpp"
+#include "scramble.hpp"
+#include "thread_pool.hpp"
+
+namespace labelprism {
+namespace {
+
+constexpr std::int64_t kWidth = kSpaceWidth, kLanes = 8, kGroups = kWidth / kLanes;
+constexpr std::int64_t kBlockRows = 8;  // are compared with each other's labels, and with some candidates of each:
+constexpr std::int64_t kDrawnCandidates = 3;
+constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows, kColumnGroups = kColumns / kLanes;
+constexpr std::int64_t kBatchRows = 1024;  // their features move together
+constexpr std::int64_t kRowsPerTask = 64;
+constexpr std::int64_t kAhead = 8;
+constexpr float kSmallestNorm = 1e-12f;
+
+float square_of(const float* vector) {
+  EightFloats sums = {};
+  for (std::int64_t j = 0; j < kWidth; j += kLanes) {
+    EightFloats lanes;
+    std::memcpy(&lanes, vector + j, sizeof lanes);
+    sums += lanes * lanes;
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+// Makes a vector unit and returns its norm; 0 stays 0.
+float make_unit(float* vector) {
+  const float norm = std::sqrt(square_of(vector));
+  const float scale = norm > kSmallestNorm ? 1 / norm : 0;
+  for (std::int64_t j = 0; j < kWidth; ++j) vector[j] *= scale;
+  return norm > kSmallestNorm ? norm : 0;
+}
+
+// An entry of a list, drawn by a hash.
+std::int32_t drawn(const CsrView& lists, std::int64_t row, std::uint64_t random) {
+  const auto count = static_cast<std::uint64_t>(lists.indptr[row + 1] - lists.indptr[row]);
+  return lists.indices[lists.indptr[row] + static_cast<std::int64_t>(((random >> 32) * count) >> 32)];
+}
+
+// Some rows and what they are compared with. Columns are the labels of the rows, then their candidates.
+class SpaceBlock {
+ public:
+  // Writes the gradient of each row's loss by its vector before that is made unit: 0 for rows without a label.
+  void run(const SpaceRows& rows, const float* labels, const SpaceStep& step, const std::int32_t* numbers,
+           std::int64_t count, const BlockKernels& kernels, const float* features, float* gradient) {
+    load(rows, step, numbers, count);
+    const CsrView X{count, rows.X.n_columns, indptr_.data(), indices_.data(), values_.data()};
+    kernels.gather(X, 0, count, features, kWidth, vectors_.data());
+    for (std::int64_t r = 0; r < count; ++r) norms_[r] = make_unit(vectors_.data() + r * kWidth);
+    place_labels(labels);
+    const DenseView of_rows{count, kWidth, vectors_.data()};
+    for (std::int64_t g = 0; g < kColumnGroups; ++g) {
+      kernels.gather_dense(of_rows, 0, count, by_dimension_.data() + g * kWidth * kLanes,
+                           cosines_.data() + g * kBlockRows * kLanes);
+    }
+    for (std::int64_t r = 0; r < count; ++r) compare(rows, step.scale, numbers[r], r);
+    const DenseView of_losses{count, kColumns, shares_.data()};
+    for (std::int64_t g = 0; g < kGroups; ++g) {
+      kernels.gather_dense(of_losses, 0, count, by_column_.data() + g * kColumns * kLanes, pulls_.data());
+      for (std::int64_t r = 0; r < count; ++r) {
+        std::copy_n(pulls_.data() + r * kLanes, kLanes, gradient + r * kWidth + g * kLanes);
+      }
+    }
+    for (std::int64_t r = 0; r < count; ++r) project(r, gradient + r * kWidth);
+  }
+
+ private:
+  void load(const SpaceRows& rows, const SpaceStep& step, const std::int32_t* numbers, std::int64_t count) {
+    indptr_.assign(1, 0);
+    indices_.clear();
+    values_.clear();
+    columns_.fill(-1);
+    places_.clear();
+    const auto place = [&](std::int64_t column, std::int32_t label) {
+      columns_[static_cast<std::size_t>(column)] = label;
+      places_.emplace_back(label, static_cast<std::int32_t>(column));
+    };
+    for (std::int64_t r = 0; r < count; ++r) {
+      const std::int64_t row = numbers[r], begin = rows.X.indptr[row], end = rows.X.indptr[row + 1];
+      indices_.insert(indices_.end(), rows.X.indices + begin, rows.X.indices + end);
+      values_.insert(values_.end(), rows.X.data + begin, rows.X.data + end);
+      indptr_.push_back(static_cast<std::int64_t>(indices_.size()));
+      std::uint64_t random =
+          scramble(step.seed + static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(step.n_passes) +
+                   static_cast<std::uint64_t>(step.pass));
+      if (rows.Y.indptr[row] < rows.Y.indptr[row + 1]) place(r, drawn(rows.Y, row, random));
+      if (!rows.candidates.n_rows || rows.candidates.indptr[row] == rows.candidates.indptr[row + 1]) continue;
+      for (std::int64_t k = 1; k <= kDrawnCandidates; ++k) {
+        random = scramble(random);
+        place(k * kBlockRows + r, drawn(rows.candidates, row, random));
+      }
+    }
+    std::sort(places_.begin(), places_.end());
+  }
+
+  // The vectors of the columns, twice: eight columns side by side for each dimension, and eight dimensions for each
+  // column.
+  void place_labels(const float* labels) {
+    for (std::int64_t column = 0; column < kColumns; ++column) {
+      if (column + kAhead < kColumns && columns_[static_cast<std::size_t>(column + kAhead)] >= 0) {
+        const float* next = labels + std::int64_t{columns_[static_cast<std::size_t>(column + kAhead)]} * kWidth;
+        for (std::int64_t j = 0; j < kWidth; j += 16) __builtin_prefetch(next + j);
+      }
+      const std::int32_t label = columns_[static_cast<std::size_t>(column)];
+      float* const across = by_dimension_.data() + column / kLanes * kWidth * kLanes + column % kLanes;
+      for (std::int64_t j = 0; j < kWidth; ++j) {
+        const float value = label < 0 ? 0 : labels[std::int64_t{label} * kWidth + j];
+        across[j * kLanes] = value;
+        by_column_[static_cast<std::size_t>((j / kLanes * kColumns + column) * kLanes + j % kLanes)] = value;
+      }
+    }
+  }
+
+  // How much each column pulls row r, by the softmax of the cosines: its own label less than 0, the others more, those
+  // that are labels of the row too not at all.
+  void compare(const SpaceRows& rows, float scale, std::int64_t row, std::int64_t r) {
+    float* const shares = shares_.data() + r * kColumns;
+    if (columns_[static_cast<std::size_t>(r)] < 0 || norms_[r] == 0) {
+      std::fill_n(shares, kColumns, 0.0f);
+      return;
+    }
+    for (std::int64_t g = 0; g < kColumnGroups; ++g) {
+      EightFloats cosine;
+      std::memcpy(&cosine, cosines_.data() + (g * kBlockRows + r) * kLanes, sizeof cosine);
+      const EightFloats below = scale * (cosine - 1.0f), share = exp_lanes(below < 0.0f ? below : below - below);
+      std::memcpy(shares + g * kLanes, &share, sizeof share);
+    }
+    const float own = shares[r];
+    for (std::int64_t column = 0; column < kColumns; ++column) {
+      if (columns_[static_cast<std::size_t>(column)] < 0) shares[column] = 0;
+    }
+    for (std::int64_t t = rows.Y.indptr[row]; t < rows.Y.indptr[row + 1]; ++t) {
+      const std::int32_t label = rows.Y.indices[t];
+      auto at = std::lower_bound(places_.begin(), places_.end(), std::pair(label, std::int32_t{0}));
+      for (; at != places_.end() && at->first == label; ++at) shares[at->second] = 0;
+    }
+    float sum = own;
+    for (std::int64_t column = 0; column < kColumns; ++column) sum += shares[column];
+    const float weight = (rows.weight ? rows.weight[row] : 1.0f) / sum;
+    for (std::int64_t column = 0; column < kColumns; ++column) shares[column] *= weight;
+    shares[r] = (own - sum) * weight;
+  }
+
+  // From the gradient by the unit vector to that by the vector itself.
+  void project(std::int64_t r, float* gradient) const {
+    const float* const unit = vectors_.data() + r * kWidth;
+    float along = 0;
+    for (std::int64_t j = 0; j < kWidth; ++j) along += gradient[j] * unit[j];
+    const float scale = norms_[r] > 0 ? 1 / norms_[r] : 0;
+    for (std::int64_t j = 0; j < kWidth; ++j) gradient[j] = (gradient[j] - along * unit[j]) * scale;
+  }
+
+  template <std::int64_t N>
+  using Floats = std::array<float, static_cast<std::size_t>(N)>;
+
+  std::vector<std::int64_t> indptr_;  // of the rows, one after the other
+  std::vector<std::int32_t> indices_;
+  std::vector<float> values_;
+  std::array<std::int32_t, static_cast<std::size_t>(kColumns)> columns_;  // the label of each; -1: there is none
+  std::vector<std::pair<std::int32_t, std::int32_t>> places_;             // labels, ascending, and their columns
+  Floats<kBlockRows * kWidth> vectors_;
+  std::array<float, static_cast<std::size_t>(kBlockRows)> norms_;
+  Floats<kColumns * kWidth> by_dimension_, by_column_;
+  Floats<kBlockRows * kColumns> cosines_;  // [group of columns][row][8]
+  Floats<kBlockRows * kColumns> shares_;   // [row][column]
+  Floats<kBlockRows * kLanes> pulls_;
+};
+
+// What the features that one task moves have in the rows of a batch, and by how much each entry moves its feature.
+struct SpaceMoves {
+  std::vector<std::int64_t> indptr;
+  std::vector<std::int32_t> indices;
+  std::vector<float> steps;
+  std::array<float, static_cast<std::size_t>(kWidth)> scaled;
+};
+
+std::vector<std::int32_t> drawn_order(std::int64_t n_rows, std::uint64_t seed) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(n_rows));
+  for (std::int64_t i = 0; i < n_rows; ++i) order[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i);
+  for (std::int64_t left = n_rows; left > 1; --left) {
+    const std::uint64_t random = scramble(seed + static_cast<std::uint64_t>(left)) >> 32;
+    std::swap(order[static_cast<std::size_t>(left - 1)], order[(random * static_cast<std::uint64_t>(left)) >> 32]);
+  }
+  return order;
+}
+
+}  // namespace
+
+void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& step, int n_threads, Counter* counter,
+                 float* features, float* squares) {
+  const BlockKernels& kernels = block_kernels();
+  const std::int64_t n_rows = rows.X.n_rows;
+  const auto first_row = static_cast<std::uint64_t>(step.pass) * static_cast<std::uint64_t>(n_rows);
+  const std::vector<std::int32_t> order = drawn_order(n_rows, scramble(step.seed ^ ~first_row));
+  std::vector<float> gradient(static_cast<std::size_t>(std::min(kBatchRows, n_rows) * kWidth));
+  // A feature is moved by one task, row after row, so that it does not matter how many tasks there are.
+  const auto n_parts = std::max(n_threads, 1);
+  std::vector<SpaceMoves> parts(static_cast<std::size_t>(n_parts));
+  Lender<SpaceBlock> blocks;
+  for (std::int64_t first = 0; first < n_rows; first += kBatchRows) {
+    const std::int64_t count = std::min(kBatchRows, n_rows - first);
+    parallel_ranges(count, kBlockRows, n_threads, [&](std::int64_t begin, std::int64_t end) {
+      blocks.lend([&](SpaceBlock& block) {
+        block.run(rows, labels, step, order.data() + first + begin, end - begin, kernels, features,
+                  gradient.data() + begin * kWidth);
+      });
+    });
+    const float done = (static_cast<float>(step.pass) + static_cast<float>(first) / static_cast<float>(n_rows)) /
+                       static_cast<float>(step.n_passes);
+    const float rate = step.rate * (1 - done);
+    parallel_for(n_parts, n_threads, [&](std::int64_t part) {
+      SpaceMoves& moves = parts[static_cast<std::size_t>(part)];
+      moves.indptr.assign(1, 0);
+      moves.indices.clear();
+      moves.steps.clear();
+      for (std::int64_t r = 0; r < count; ++r) {
+        const std::int64_t row = order[static_cast<std::size_t>(first + r)];
+        const float square = square_of(gradient.data() + r * kWidth);
+        for (std::int64_t t = rows.X.indptr[row]; square > 0 && t < rows.X.indptr[row + 1]; ++t) {
+          const std::int32_t feature = rows.X.indices[t];
+          if (feature % n_parts != part) continue;
+          const float value = rows.X.data[t];
+          float& sum = squares[feature];
+          sum += value * value * square;
+          moves.indices.push_back(feature);
+          moves.steps.push_back(-rate * value / std::sqrt(sum));
+        }
+        moves.indptr.push_back(static_cast<std::int64_t>(moves.indices.size()));
+      }
+      const CsrView own{count, rows.X.n_columns, moves.indptr.data(), moves.indices.data(), moves.steps.data()};
+      kernels.scatter(own, 0, count, nullptr, gradient.data(), kWidth, moves.scaled.data(), features);
+    });
+    advance(counter, count);
+  }
+}
+
+LabelSpace::LabelSpace(SpaceTables&& tables) : tables_(std::move(tables)), kernels_(&block_kernels()) {
+  if (tables_.features.size() != tables_.feature_scale.size() || tables_.labels.size() != tables_.label_scale.size()) {
+    throw std::invalid_argument("the vectors of features and labels must have a scale each");
+  }
+}
+
+void LabelSpace::cosines(const SparseRow& row, const std::int32_t* labels, std::int64_t count, float* cosines) const {
+  // Labels lie anywhere in their table: all are asked for while the row is placed.
+  for (std::int64_t i = 0; i < count; ++i) {
+    __builtin_prefetch(tables_.labels.data() + labels[i]);
+    __builtin_prefetch(tables_.label_scale.data() + labels[i]);
+  }
+  std::array<float, static_cast<std::size_t>(kWidth)> vector;
+  kernels_->add_vectors(tables_.features.data(), tables_.feature_scale.data(), row, vector.data());
+  make_unit(vector.data());
+  kernels_->dot_vectors(tables_.labels.data(), labels, count, vector.data(), cosines);
+  for (std::int64_t i = 0; i < count; ++i) cosines[i] *= tables_.label_scale[static_cast<std::size_t>(labels[i])];
+}
+
+void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& candidates, int n_threads,
+                   float* cosines) {
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const SparseRow row{X.indices + X.indptr[r], X.data + X.indptr[r], X.indptr[r + 1] - X.indptr[r]};
+      const std::int64_t first = candidates.indptr[r];
+      space.cosines(row, candidates.indices + first, candidates.indptr[r + 1] - first, cosines + first);
+    }
+  });
+}
+
+}  // namespace labelprism

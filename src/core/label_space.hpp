@@ -1,0 +1,65 @@
+// Features and labels as vectors of one space, in which a row lies near its labels.
+//
+// The vector of a row is the sum of those of its features, each times its value, made unit; that of a label is the sum
+// of its rows, made unit. Only features are learned: a row should lie nearer to its label than to labels of other rows.
+// So features that mean the same come to lie together, and rows find labels with which they share no feature.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "block_kernels.hpp"
+#include "counter.hpp"
+#include "csr.hpp"
+#include "stored.hpp"
+
+namespace labelprism {
+
+struct SpaceRows {
+  CsrView X;
+  CsrView Y;
+  const float* weight;  // of each row; null stands for ones
+  CsrView candidates;   // of each row, to be told from its labels; or of none, and without any
+};
+
+struct SpaceStep {
+  std::int64_t pass, n_passes;
+  float rate;   // of the first pass; it falls to 0 until the end of the last one
+  float scale;  // of cosines in the softmax
+  std::uint64_t seed;
+};
+
+// One pass over all rows, in a drawn order. Each row is compared with one of its labels, those of 31 other rows, and a
+// candidate of each of these rows; features move along the gradient of a softmax over them, by Adagrad with one
+// `squares` a feature. `labels`, [n_labels][kSpaceWidth], are unit or 0 and stay as they are.
+void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& step, int n_threads, Counter* counter,
+                 float* features, float* squares);
+
+// Vectors in bytes, times a number for each.
+struct SpaceTables {
+  Stored<SpaceVector> features;
+  Stored<float> feature_scale;
+  Stored<SpaceVector> labels;
+  Stored<float> label_scale;
+};
+
+class LabelSpace {
+ public:
+  // Throws std::invalid_argument unless there is a number for every vector.
+  explicit LabelSpace(SpaceTables&& tables);
+
+  std::int64_t n_features() const { return static_cast<std::int64_t>(tables_.features.size()); }
+  std::int64_t n_labels() const { return static_cast<std::int64_t>(tables_.labels.size()); }
+
+  // The cosines of a row and of labels, which are in range.
+  void cosines(const SparseRow& row, const std::int32_t* labels, std::int64_t count, float* cosines) const;
+
+ private:
+  SpaceTables tables_;
+  const BlockKernels* kernels_;
+};
+
+// The cosines of rows and their candidates, entry by entry.
+void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& candidates, int n_threads, float* cosines);
+
+}  // namespace labelprism

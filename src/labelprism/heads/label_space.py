@@ -1,0 +1,245 @@
+"""Features and labels as vectors of one space, in which a row lies near its labels.
+
+The vector of a row is the sum of those of its features, each times its value, made unit; that of a label is the sum of
+its rows, made unit. Centroids know only features that a label's own rows have; here features that mean the same lie
+together, so that a row finds labels with which it shares none.
+
+Only features are learned. They begin as the strongest directions in which features and labels vary together (the
+largest singular vectors of X'Y, labels weighted by the inverse root of their frequency), and then move so that a row
+lies nearer to its label than to those of other rows and to candidates. Labels follow after each pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from labelprism import _core
+from labelprism._arrays import CSRParts, Float32, Int32, Int64, csr_parts, row_range
+from labelprism._progress import watched
+from labelprism._weights import label_mass
+
+Arrays = dict[str, npt.NDArray[Any]]
+Float64 = npt.NDArray[np.float64]
+
+WIDTH = 64
+"""The number of dimensions: a vector in bytes is a line of the cache (space_vectors.hpp)."""
+
+_RATE = 1.0  # how far a feature moves in its first step
+_SCALE = 5.0  # of cosines in the softmax: a soft one, so that labels keep their places relative to each other
+_START = 0.3  # the size of features at first, for the steps to be large beside them
+_FIRST_SQUARES = 1e-3
+_MULTIPLICATIONS = 2  # of random vectors with X'Y, to find its strongest directions
+_LEAST_EIGENVALUE = 1e-10  # of the largest: what is below is rounding
+_FEATURES_AT_ONCE = 4096
+_ROWS_AT_ONCE = 1 << 15
+_NO_WEIGHT = np.zeros(0, np.float32)
+
+
+class Vectors(NamedTuple):
+    """Vectors as models keep them.
+
+    Attributes
+    ----------
+    steps : int8 array of shape (m, 64)
+    scale : float32 array of shape (m,)
+        What the steps of each vector are to be multiplied with.
+    """
+
+    steps: npt.NDArray[np.int8]
+    scale: Float32
+
+
+class SpaceLabels(NamedTuple):
+    """The labels of a space.
+
+    Attributes
+    ----------
+    vectors : Vectors
+        Of length 1, or 0 for labels without rows.
+    norms : float32 array of shape (c,)
+        Of the sums of their rows, of which the vectors are the directions.
+    """
+
+    vectors: Vectors
+    norms: Float32
+
+
+def learned_features(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, candidates: tuple[Int64, Int32], passes: int,
+    seed: int, n_threads: int = 1,
+) -> Vectors:  # fmt: skip
+    """Learn the vectors of features.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n, d)
+        Unit rows.
+    Y : csr_array of shape (n, c), sorted
+    weight : float32 array of shape (n,) or None
+        How much each row counts.
+    candidates : tuple of int64 and int32 arrays
+        CSR of the labels, at least n rows of them, from which rows are to be told their own; none, if it has no rows.
+    passes : int
+        How many times all rows are learned from.
+    seed : int
+    n_threads : int
+        The result does not depend on it.
+    """
+    relative = None if weight is None else np.asarray(weight / weight.mean(), np.float32)
+    features = _start(X, Y, relative, seed, n_threads)
+    squares = np.full(X.shape[1], _FIRST_SQUARES, np.float32)
+    own, counter = csr_parts(Y), _core.Counter()
+    rows: Any = (*csr_parts(X), own.indptr, own.indices, _NO_WEIGHT if relative is None else relative, *candidates)
+    with watched(counter, passes * X.shape[0], "placing features", "rows"):
+        for number in range(passes):
+            labels = _label_sums(X, Y, relative, features, n_threads)
+            _make_unit(labels)
+            arguments: Any = (*rows, labels, features, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
+            _core.learn_space(*arguments)
+    return as_bytes(features)
+
+
+def label_vectors(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, features: Vectors, n_threads: int = 1,
+    before: SpaceLabels | None = None,
+) -> SpaceLabels:  # fmt: skip
+    """Return the labels of a space.
+
+    Parameters
+    ----------
+    X, Y, weight : see `learned_features`
+    features : Vectors
+        Of the d features.
+    n_threads : int
+        The result does not depend on it.
+    before : SpaceLabels, optional
+        Those of other rows, to which these are added; of at most c labels.
+    """
+    sums = _label_sums(X, Y, weight, as_floats(features), n_threads)
+    if before is not None:
+        sums[: before.norms.size] += as_floats(before.vectors) * before.norms[:, None]
+    norms = _make_unit(sums)
+    return SpaceLabels(as_bytes(sums), norms)
+
+
+def space_cosines(
+    features: Vectors, labels: Vectors, X: sp.csr_array, indptr: Int64, candidates: Int32, n_threads: int = 1
+) -> Float32:
+    """Return the cosines of rows and their candidates, entry by entry.
+
+    Parameters
+    ----------
+    features, labels : Vectors
+    X : csr_array of shape (n, d)
+    indptr, candidates : int arrays of shapes (n + 1,) and (m,)
+        The candidates of each row.
+    n_threads : int
+    """
+    space = _core.LabelSpace(*features, *labels)
+    return space.cosines(*csr_parts(X), indptr, candidates, n_threads)
+
+
+def as_bytes(vectors: Float32) -> Vectors:
+    """Return vectors in bytes: steps of a 127th of the largest number of each."""
+    scale = np.abs(vectors).max(axis=1, initial=0.0) / np.float32(127)
+    steps = np.rint(vectors / np.where(scale > 0, scale, np.float32(1))[:, None])
+    return Vectors(steps.astype(np.int8), scale.astype(np.float32))
+
+
+def as_floats(vectors: Vectors) -> Float32:
+    """Return vectors in float32, of shape (m, 64)."""
+    return np.asarray(vectors.steps * vectors.scale[:, None], np.float32)
+
+
+# ------------------------------------------------------------------------------------------------- arrays of a model
+
+
+def space_arrays(features: Vectors, labels: SpaceLabels) -> Arrays:
+    """Return the arrays that a model keeps of its space."""
+    return {
+        "space_features": features.steps,
+        "space_feature_scale": features.scale,
+        "space_labels": labels.vectors.steps,
+        "space_label_scale": labels.vectors.scale,
+        "space_label_norms": labels.norms,
+    }
+
+
+def kept_space(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Vectors, SpaceLabels] | None:
+    """Return features and labels of a model's arrays; None where these have no space."""
+    if "space_features" not in arrays:
+        return None
+    features = Vectors(arrays["space_features"], arrays["space_feature_scale"])
+    labels = Vectors(arrays["space_labels"], arrays["space_label_scale"])
+    return features, SpaceLabels(labels, arrays["space_label_norms"])
+
+
+def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | None:
+    """Return what knows the cosines of rows and labels, of a model's arrays; None where these have no space."""
+    kept = kept_space(arrays)
+    return None if kept is None else _core.LabelSpace(*kept[0], *kept[1].vectors)
+
+
+# ----------------------------------------------------------------------------------------------------- how it is done
+
+
+def _start(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, seed: int, n_threads: int) -> Float32:
+    """Return where features begin: a block of random vectors, multiplied with X'Y and made orthonormal."""
+    rarity = (1 / np.sqrt(np.maximum(label_mass(Y, weight), 1e-6))).astype(np.float32)[:, None]
+    labels = np.random.default_rng(seed).standard_normal((Y.shape[1], WIDTH), np.float32)
+    for number in range(_MULTIPLICATIONS):
+        features = np.zeros((X.shape[1], WIDTH), np.float32)
+        for rows, own, of_row in _parts(X, Y, weight):
+            of_rows = _core.csr_times_block(*own, labels * rarity, n_threads) * of_row[:, None]
+            features += _core.csr_transposed_times_block(*rows, X.shape[1], of_rows, n_threads)
+        features = _orthonormal(features, n_threads)
+        if number + 1 < _MULTIPLICATIONS:
+            labels = _label_sums(X, Y, weight, features, n_threads, unit=False) * rarity
+    size = np.sqrt(np.einsum("ij,ij->", features, features, dtype=np.float64) / max(X.shape[1], 1))
+    return np.asarray(features * (_START / max(size, 1e-12)), np.float32)
+
+
+def _label_sums(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, features: Float32, n_threads: int, unit: bool = True
+) -> Float32:
+    """Return the sum of the vectors of each label's rows, of shape (c, 64)."""
+    sums = np.zeros((Y.shape[1], WIDTH), np.float32)
+    for rows, own, of_row in _parts(X, Y, weight):
+        of_rows = _core.csr_times_block(*rows, features, n_threads)
+        if unit:
+            _make_unit(of_rows)
+        sums += _core.class_sums(own.indptr, own.indices, Y.shape[1], of_row, of_rows, n_threads)
+    return sums
+
+
+def _parts(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> Iterator[tuple[CSRParts, CSRParts, Float32]]:
+    """Return rows, their labels and weights, as many at once as may have vectors in memory."""
+    for begin in range(0, X.shape[0], _ROWS_AT_ONCE):
+        end = min(begin + _ROWS_AT_ONCE, X.shape[0])
+        own = csr_parts(row_range(Y, begin, end))
+        of_row = np.ones(end - begin, np.float32) if weight is None else weight[begin:end]
+        yield csr_parts(row_range(X, begin, end)), own._replace(data=np.ones(own.indices.size, np.float32)), of_row
+
+
+def _make_unit(vectors: Float32) -> Float32:
+    """Make vectors of length 1, in place, but for those that are 0; return the norms that they had."""
+    norms = np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)))
+    vectors /= np.maximum(norms, np.float32(1e-12))[:, None]
+    return norms
+
+
+def _orthonormal(vectors: Float32, n_threads: int) -> Float32:
+    """Return columns that span the same space and are orthonormal; 0 for those that there are too many of."""
+    gram = np.zeros((WIDTH, WIDTH))
+    for begin in range(0, vectors.shape[0], _FEATURES_AT_ONCE):  # sums of float32 that are not too long
+        part = vectors[begin : begin + _FEATURES_AT_ONCE]
+        gram += _core.dense_times_block(np.ascontiguousarray(part.T), part, n_threads)
+    values, directions = np.linalg.eigh((gram + gram.T) / 2)
+    least = max(_LEAST_EIGENVALUE * values[-1], np.finfo(np.float64).tiny)
+    lengths = np.where(values > least, 1 / np.sqrt(np.maximum(values, least)), 0.0)
+    return _core.dense_times_block(vectors, np.ascontiguousarray(directions * lengths, np.float32), n_threads)
