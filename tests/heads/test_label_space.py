@@ -159,19 +159,22 @@ def test_rows_find_labels_with_which_they_share_no_feature() -> None:
 
 
 def test_learning_brings_rows_nearer_to_their_labels_than_to_others() -> None:
+    """Labels are about two things, of which each has eight words; a row has a word of each, and another."""
     rng = np.random.default_rng(3)
-    n, d, c = 2000, 200, 100
-    label = rng.integers(c, size=n)
-    X = (rng.random((n, d)) < 0.03 + 0.4 * (rng.random((c, d)) < 0.03)[label]).astype(np.float32)
-    X = sp.csr_array((X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)).astype(np.float32))
+    n, c, n_things, n_words = 3000, 300, 40, 8
+    thing, label = rng.integers(n_things, size=(c, 2)), rng.integers(c, size=n)
+    words = thing[label] * n_words + rng.integers(n_words, size=(n, 2))
+    words = np.concatenate([words, rng.integers(n_things * n_words, size=(n, 1))], axis=1)
+    X = sp.csr_array((np.full(words.size, np.sqrt(1 / 3), np.float32), words.ravel(), 3 * np.arange(n + 1)))
+    X.sum_duplicates()
     Y = sp.csr_array(np.eye(c, dtype=np.float32)[label])
-    train, test = slice(0, 1500), slice(1500, n)
-    everything = np.arange(501, dtype=np.int64) * c, np.tile(np.arange(c, dtype=np.int32), 500)
+    train, test, n_test = slice(0, 2000), slice(2000, n), n - 2000
+    everything = np.arange(n_test + 1, dtype=np.int64) * c, np.tile(np.arange(c, dtype=np.int32), n_test)
     right = []
-    for passes in (0, 6):  # as features begin, and after they have learned
+    for passes in (0, 5):  # as features begin, and after they have learned
         features = learned_features(X[train], Y[train], None, NO_CANDIDATES, passes, 0)
         labels = label_vectors(X[train], Y[train], None, features).vectors
-        cosines = space_cosines(features, labels, X[test], *everything).reshape(500, c)
+        cosines = space_cosines(features, labels, X[test], *everything).reshape(n_test, c)
         right.append(np.mean(cosines.argmax(1) == label[test]))
     assert right[1] > right[0] + 0.02
 
