@@ -32,7 +32,7 @@ from labelprism.recipe_update import updated
 ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
-WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9)
+WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, space_tolerance=0.3)
 ALL_KINDS = {
     "default": RecipeSettings(),
     "routed": ROUTED,
@@ -513,7 +513,8 @@ def test_trees_take_the_place_of_clusters_where_these_say_little(
     adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row)
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
     assert adapted.training_candidates == adapted.forest_candidates == candidates
-    assert adapted.space_passes == (5 if n_labels >= 1500 and labels_per_row <= 6 else 0)
+    has_space = n_labels >= 1500 and labels_per_row <= 6
+    assert (adapted.space_passes, adapted.head) == ((5, {"tolerance": 0.5}) if has_space else (0, {}))
 
 
 def test_many_labels_are_clustered() -> None:

@@ -1,8 +1,10 @@
 // The space of features and labels, as Python sees it.
+#include <algorithm>
 #include <utility>
 
 #include "bindings.hpp"
 #include "label_space.hpp"
+#include "small_eigen.hpp"
 
 namespace labelprism {
 namespace {
@@ -13,6 +15,24 @@ template <class T>
 using WritableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void bind_learning(nb::module_& m) {
+  m.def(
+      "symmetric_eigen",
+      [](Matrix<double> matrix) {
+        const std::size_t n = matrix.shape(0);
+        require(n == matrix.shape(1) && n <= 1000, "the matrix must be square, of an order of at most 1000");
+        double *values, *vectors;
+        NewArray<double> found = new_array({n}, &values), directions = new_array({n, n}, &vectors);
+        {
+          const nb::gil_scoped_release release;
+          SquareMatrix square(static_cast<int>(n));
+          std::copy_n(matrix.data(), n * n, square.values.begin());
+          const Eigenpairs pairs = symmetric_eigen(std::move(square));
+          std::copy(pairs.values.begin(), pairs.values.end(), values);
+          std::copy(pairs.vectors.values.begin(), pairs.vectors.values.end(), vectors);
+        }
+        return std::pair(found, directions);
+      },
+      array("matrix"), "The eigenvalues of a symmetric matrix, descending, and its eigenvectors as columns.");
   m.def(
       "learn_space",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,

@@ -19,8 +19,10 @@ constexpr std::int64_t kBlockRows = 8;  // are compared with each other's labels
 constexpr std::int64_t kDrawnCandidates = 3;
 constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows, kColumnGroups = kColumns / kLanes;
 constexpr std::int64_t kBatchRows = 1024;  // their features move together
-constexpr std::int64_t kRowsPerTask = 64;
+constexpr std::int64_t kRowsPerTask = 64;  // whole blocks
+static_assert(kRowsPerTask % kBlockRows == 0);
 constexpr std::int64_t kAhead = 8;
+constexpr std::int32_t kFeaturesPerLine = 16;  // whose squares are one line of the cache, for one task to write
 constexpr float kSmallestNorm = 1e-12f;
 
 float square_of(const float* vector) {
@@ -209,10 +211,12 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
   Lender<SpaceBlock> blocks;
   for (std::int64_t first = 0; first < n_rows; first += kBatchRows) {
     const std::int64_t count = std::min(kBatchRows, n_rows - first);
-    parallel_ranges(count, kBlockRows, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(count, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
       blocks.lend([&](SpaceBlock& block) {
-        block.run(rows, labels, step, order.data() + first + begin, end - begin, kernels, features,
-                  gradient.data() + begin * kWidth);
+        for (std::int64_t at = begin; at < end; at += kBlockRows) {
+          block.run(rows, labels, step, order.data() + first + at, std::min(kBlockRows, end - at), kernels, features,
+                    gradient.data() + at * kWidth);
+        }
       });
     });
     const float done = (static_cast<float>(step.pass) + static_cast<float>(first) / static_cast<float>(n_rows)) /
@@ -228,7 +232,7 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
         const float square = square_of(gradient.data() + r * kWidth);
         for (std::int64_t t = rows.X.indptr[row]; square > 0 && t < rows.X.indptr[row + 1]; ++t) {
           const std::int32_t feature = rows.X.indices[t];
-          if (feature % n_parts != part) continue;
+          if (feature / kFeaturesPerLine % n_parts != part) continue;
           const float value = rows.X.data[t];
           float& sum = squares[feature];
           sum += value * value * square;

@@ -613,6 +613,7 @@ class NearExamples:
         n_threads: int = 1,
     ) -> Float32: ...
 
+def symmetric_eigen(matrix: Float64) -> tuple[Float64, Float64]: ...
 def learn_space(
     indptr: Int64,
     indices: Int32,

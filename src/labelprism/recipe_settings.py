@@ -74,6 +74,8 @@ class RecipeSettings:
     space_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with the space for it to be
         taken.
+    space_tolerance : float
+        The head's tolerance where a space is asked for, if `head` names none: its last steps matter less then.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -111,6 +113,7 @@ class RecipeSettings:
     space_from_labels: int = 1500
     space_up_to_labels_per_row: float = 6.0
     space_gain: float = 5.0
+    space_tolerance: float = 0.5
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -141,6 +144,7 @@ PRESETS: dict[str, RecipeSettings] = {
         examples_from_labels=0,
         example_gain=5.0,
         space_passes=10,
+        space_tolerance=0.3,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},

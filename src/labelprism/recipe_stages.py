@@ -118,6 +118,7 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
         label_clusterings=settings.label_clusterings if is_clustered else 0,
         forest={**settings.forest, "n_trees": n_trees},
         space_passes=settings.space_passes if has_space else 0,
+        head={"tolerance": settings.space_tolerance, **settings.head} if has_space else settings.head,
     )
 
 

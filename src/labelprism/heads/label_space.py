@@ -191,11 +191,12 @@ def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | No
 def _start(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, seed: int, n_threads: int) -> Float32:
     """Return where features begin: a block of random vectors, multiplied with X'Y and made orthonormal."""
     rarity = (1 / np.sqrt(np.maximum(label_mass(Y, weight), 1e-6))).astype(np.float32)[:, None]
-    labels = np.random.default_rng(seed).standard_normal((Y.shape[1], WIDTH), np.float32)
+    signs = np.unpackbits(np.frombuffer(np.random.default_rng(seed).bytes(Y.shape[1] * WIDTH // 8), np.uint8))
+    labels = (signs.reshape(Y.shape[1], WIDTH) - np.float32(0.5)) * rarity
     for number in range(_MULTIPLICATIONS):
         features = np.zeros((X.shape[1], WIDTH), np.float32)
         for rows, own, of_row in _parts(X, Y, weight):
-            of_rows = _core.csr_times_block(*own, labels * rarity, n_threads) * of_row[:, None]
+            of_rows = _core.csr_times_block(*own, labels, n_threads) * of_row[:, None]
             features += _core.csr_transposed_times_block(*rows, X.shape[1], of_rows, n_threads)
         features = _orthonormal(features, n_threads)
         if number + 1 < _MULTIPLICATIONS:
@@ -239,7 +240,8 @@ def _orthonormal(vectors: Float32, n_threads: int) -> Float32:
     for begin in range(0, vectors.shape[0], _FEATURES_AT_ONCE):  # sums of float32 that are not too long
         part = vectors[begin : begin + _FEATURES_AT_ONCE]
         gram += _core.dense_times_block(np.ascontiguousarray(part.T), part, n_threads)
-    values, directions = np.linalg.eigh((gram + gram.T) / 2)
-    least = max(_LEAST_EIGENVALUE * values[-1], np.finfo(np.float64).tiny)
+    # Not by LAPACK, whose threads go on waiting for more for a tenth of a second.
+    values, directions = _core.symmetric_eigen((gram + gram.T) / 2)
+    least = max(_LEAST_EIGENVALUE * values[0], np.finfo(np.float64).tiny)
     lengths = np.where(values > least, 1 / np.sqrt(np.maximum(values, least)), 0.0)
     return _core.dense_times_block(vectors, np.ascontiguousarray(directions * lengths, np.float32), n_threads)
