@@ -419,7 +419,7 @@ class DefaultRecipe:
 
 def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
     """Return the settings of a model, which may be older than votes, and have settings that are no more."""
-    before = {"vote_candidates": 0, "label_clusterings": 0, "longest_example_list": 0}
+    before = {"vote_candidates": 0, "label_clusterings": 0, "longest_example_list": 0, "space_passes": 0}
     return RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
 
 

@@ -206,6 +206,8 @@ def test_rows_count_by_their_weights() -> None:
     )
     np.testing.assert_array_equal(plain.steps, all_alike.steps)
     assert (plain.steps != other.steps).any()
+    tiny = np.where(np.arange(80) % 2, 1e30, 1e-30).astype(np.float32)
+    assert np.isfinite(as_floats(learned_features(X, Y, tiny, asked, 2, 0))).all()
 
 
 @pytest.mark.parametrize(("n", "d", "c"), [(0, 3, 2), (1, 1, 1), (5, 1, 1), (3, 100, 2), (7, 4, 1)])

@@ -90,7 +90,7 @@ def learned_features(
     n_threads : int
         The result does not depend on it.
     """
-    relative = None if weight is None else np.asarray(weight / weight.mean(), np.float32)
+    relative = None if weight is None else np.maximum(weight / weight.mean(dtype=np.float64), 1e-30).astype(np.float32)
     features = _start(X, Y, relative, seed, n_threads)
     squares = np.full(X.shape[1], _FIRST_SQUARES, np.float32)
     own, counter = csr_parts(Y), _core.Counter()
