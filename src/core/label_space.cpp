@@ -178,12 +178,37 @@ class SpaceBlock {
   Floats<kBlockRows * kLanes> pulls_;
 };
 
-// What the features that one task moves have in the rows of a batch, and by how much each entry moves its feature.
-struct SpaceMoves {
-  std::vector<std::int64_t> indptr;
-  std::vector<std::int32_t> indices;
-  std::vector<float> steps;
-  std::array<float, static_cast<std::size_t>(kWidth)> scaled;
+// Moves the features of one part after a batch: which entries of the batch's rows are of them, and by how much each
+// moves its feature.
+class SpaceMoves {
+ public:
+  // Row r of the batch is order[r], with row r of the gradient.
+  void run(const CsrView& X, const std::int32_t* order, std::int64_t count, const float* gradient, float rate,
+           std::int64_t part, std::int64_t n_parts, const BlockKernels& kernels, float* features, float* squares) {
+    indptr_.assign(1, 0);
+    indices_.clear();
+    steps_.clear();
+    for (std::int64_t r = 0; r < count; ++r) {
+      const float square = square_of(gradient + r * kWidth);
+      for (std::int64_t t = X.indptr[order[r]]; square > 0 && t < X.indptr[order[r] + 1]; ++t) {
+        const std::int32_t feature = X.indices[t];
+        if (feature / kFeaturesPerLine % n_parts != part) continue;
+        const float value = X.data[t];
+        squares[feature] += value * value * square;
+        indices_.push_back(feature);
+        steps_.push_back(-rate * value / std::sqrt(squares[feature]));
+      }
+      indptr_.push_back(static_cast<std::int64_t>(indices_.size()));
+    }
+    const CsrView moves{count, X.n_columns, indptr_.data(), indices_.data(), steps_.data()};
+    kernels.scatter(moves, 0, count, nullptr, gradient, kWidth, scaled_.data(), features);
+  }
+
+ private:
+  std::vector<std::int64_t> indptr_;
+  std::vector<std::int32_t> indices_;
+  std::vector<float> steps_;
+  std::array<float, static_cast<std::size_t>(kWidth)> scaled_;
 };
 
 std::vector<std::int32_t> drawn_order(std::int64_t n_rows, std::uint64_t seed) {
@@ -206,7 +231,7 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
   const std::vector<std::int32_t> order = drawn_order(n_rows, scramble(step.seed ^ ~first_row));
   std::vector<float> gradient(static_cast<std::size_t>(std::min(kBatchRows, n_rows) * kWidth));
   // A feature is moved by one task, row after row, so that it does not matter how many tasks there are.
-  const auto n_parts = std::max(n_threads, 1);
+  const std::int64_t n_parts = std::max(n_threads, 1);
   std::vector<SpaceMoves> parts(static_cast<std::size_t>(n_parts));
   Lender<SpaceBlock> blocks;
   for (std::int64_t first = 0; first < n_rows; first += kBatchRows) {
@@ -223,26 +248,8 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
                        static_cast<float>(step.n_passes);
     const float rate = step.rate * (1 - done);
     parallel_for(n_parts, n_threads, [&](std::int64_t part) {
-      SpaceMoves& moves = parts[static_cast<std::size_t>(part)];
-      moves.indptr.assign(1, 0);
-      moves.indices.clear();
-      moves.steps.clear();
-      for (std::int64_t r = 0; r < count; ++r) {
-        const std::int64_t row = order[static_cast<std::size_t>(first + r)];
-        const float square = square_of(gradient.data() + r * kWidth);
-        for (std::int64_t t = rows.X.indptr[row]; square > 0 && t < rows.X.indptr[row + 1]; ++t) {
-          const std::int32_t feature = rows.X.indices[t];
-          if (feature / kFeaturesPerLine % n_parts != part) continue;
-          const float value = rows.X.data[t];
-          float& sum = squares[feature];
-          sum += value * value * square;
-          moves.indices.push_back(feature);
-          moves.steps.push_back(-rate * value / std::sqrt(sum));
-        }
-        moves.indptr.push_back(static_cast<std::int64_t>(moves.indices.size()));
-      }
-      const CsrView own{count, rows.X.n_columns, moves.indptr.data(), moves.indices.data(), moves.steps.data()};
-      kernels.scatter(own, 0, count, nullptr, gradient.data(), kWidth, moves.scaled.data(), features);
+      parts[static_cast<std::size_t>(part)].run(rows.X, order.data() + first, count, gradient.data(), rate, part,
+                                                n_parts, kernels, features, squares);
     });
     advance(counter, count);
   }
