@@ -210,6 +210,17 @@ def test_rows_count_by_their_weights() -> None:
     assert np.isfinite(as_floats(learned_features(X, Y, tiny, asked, 2, 0))).all()
 
 
+def test_features_that_do_not_occur_cost_nothing_and_say_nothing() -> None:
+    X, Y, found = problem(300, 30, 12, 8)
+    asked = csr_parts(found)[:2]
+    wide = sp.csr_array((X.data, 3 * X.indices + 1, X.indptr), shape=(300, 95))
+    narrow_features, features = (learned_features(rows, Y, None, asked, 3, 0) for rows in (X, wide))
+    np.testing.assert_array_equal(features.steps[1:90:3], narrow_features.steps)
+    assert not np.delete(features.steps, np.arange(1, 90, 3), axis=0).any()
+    narrow, of_wide = (label_vectors(*given) for given in ((X, Y, None, narrow_features), (wide, Y, None, features)))
+    np.testing.assert_array_equal(narrow.vectors.steps, of_wide.vectors.steps)
+
+
 @pytest.mark.parametrize(("n", "d", "c"), [(0, 3, 2), (1, 1, 1), (5, 1, 1), (3, 100, 2), (7, 4, 1)])
 def test_small_problems(n: int, d: int, c: int) -> None:
     X, Y, found = problem(n, d, c, 6)

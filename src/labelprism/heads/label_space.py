@@ -19,7 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import CSRParts, Float32, Int32, Int64, csr_parts, row_range
+from labelprism._arrays import CSRParts, Float32, Int32, Int64, csr_of, csr_parts, row_range
 from labelprism._progress import watched
 from labelprism._weights import label_mass
 
@@ -90,18 +90,23 @@ def learned_features(
     n_threads : int
         The result does not depend on it.
     """
+    if (used := _used_features(X)) is not None:
+        learned = learned_features(_columns(X, used), Y, weight, candidates, passes, seed, n_threads)
+        features = Vectors(np.zeros((X.shape[1], WIDTH), np.int8), np.zeros(X.shape[1], np.float32))
+        features.steps[used], features.scale[used] = learned
+        return features
     relative = None if weight is None else np.maximum(weight / weight.mean(dtype=np.float64), 1e-30).astype(np.float32)
-    features = _start(X, Y, relative, seed, n_threads)
+    vectors = _start(X, Y, relative, seed, n_threads)
     squares = np.full(X.shape[1], _FIRST_SQUARES, np.float32)
     own, counter = csr_parts(Y), _core.Counter()
     rows: Any = (*csr_parts(X), own.indptr, own.indices, _NO_WEIGHT if relative is None else relative, *candidates)
     with watched(counter, passes * X.shape[0], "placing features", "rows"):
         for number in range(passes):
-            labels = _label_sums(X, Y, relative, features, n_threads)
+            labels = _label_sums(X, Y, relative, vectors, n_threads)
             _make_unit(labels)
-            arguments: Any = (*rows, labels, features, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
+            arguments: Any = (*rows, labels, vectors, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
             _core.learn_space(*arguments)
-    return as_bytes(features)
+    return as_bytes(vectors)
 
 
 def label_vectors(
@@ -120,6 +125,8 @@ def label_vectors(
     before : SpaceLabels, optional
         Those of other rows, to which these are added; of at most c labels.
     """
+    if (used := _used_features(X)) is not None:
+        X, features = _columns(X, used), Vectors(features.steps[used], features.scale[used])
     sums = _label_sums(X, Y, weight, as_floats(features), n_threads)
     if before is not None:
         sums[: before.norms.size] += as_floats(before.vectors) * before.norms[:, None]
@@ -186,6 +193,19 @@ def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | No
 
 
 # ----------------------------------------------------------------------------------------------------- how it is done
+
+
+def _used_features(X: sp.csr_array) -> Int64 | None:
+    """Return the features that occur, ascending; None where most do, so that it is not worth the time to pick them."""
+    used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+    return used if used.size < X.shape[1] / 2 else None
+
+
+def _columns(X: sp.csr_array, used: Int64) -> sp.csr_array:
+    """Return a matrix without the columns that have no entries; `used` are the others."""
+    place = np.zeros(X.shape[1], np.int32)
+    place[used] = np.arange(used.size, dtype=np.int32)
+    return csr_of(np.asarray(X.indptr, np.int64), place[X.indices], X.data, (X.shape[0], used.size))
 
 
 def _start(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, seed: int, n_threads: int) -> Float32:
