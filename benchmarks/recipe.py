@@ -39,7 +39,7 @@ STEPS: dict[str, RecipeSettings] = {
     "one leaf a tree": with_forest(smallest=1.0),
     "one tree": replace(DEFAULT, more_trees=0),
     "one tree more": with_forest(n_trees=2),
-    "no clusters of labels": replace(with_forest(n_trees=1), label_clusterings=0, more_trees=0),
+    "no clusters of labels": replace(DEFAULT, label_clusterings=0, more_trees=0),
     "a tree in place of clusters of labels": replace(DEFAULT, label_clusterings=0),
     "two clusterings of labels": replace(DEFAULT, label_clusterings=2),
     "no space of features and labels": replace(DEFAULT, space_passes=0),

@@ -69,7 +69,8 @@ void bind_label_space(nb::module_& m) {
           "__init__",
           [](LabelSpace* self, Matrix<std::int8_t> features, Vector<float> feature_scale, Matrix<std::int8_t> labels,
              Vector<float> label_scale) {
-            require(all_finite(feature_scale) && all_finite(label_scale), "the scales of vectors must be finite");
+            require(all_finite(feature_scale) && all_within(label_scale, 0.0f, 1.0f),
+                    "the scales of features must be finite, those of labels, which are unit, from 0 to 1");
             SpaceTables tables;
             tables.features = stored<SpaceVector>(features);
             tables.feature_scale = stored<float>(feature_scale);

@@ -35,12 +35,15 @@ float square_of(const float* vector) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-// Makes a vector unit and returns its norm; 0 stays 0.
+// Makes a vector unit and returns its norm; 0, or what is too large for a norm, becomes 0.
 float make_unit(float* vector) {
   const float norm = std::sqrt(square_of(vector));
-  const float scale = norm > kSmallestNorm ? 1 / norm : 0;
-  for (std::int64_t j = 0; j < kWidth; ++j) vector[j] *= scale;
-  return norm > kSmallestNorm ? norm : 0;
+  if (!(norm > kSmallestNorm && std::isfinite(norm))) {
+    std::fill_n(vector, kWidth, 0.0f);
+    return 0;
+  }
+  for (std::int64_t j = 0; j < kWidth; ++j) vector[j] *= 1 / norm;
+  return norm;
 }
 
 // An entry of a list, drawn by a hash.

@@ -249,6 +249,12 @@ def test_bad_input_is_refused() -> None:
     features = learned_features(X, Y, None, csr_parts(found)[:2], 1, 0)
     labels = label_vectors(X, Y, None, features).vectors
     asked = csr_parts(found)[:2]
+    arrays = space_arrays(features, label_vectors(X, Y, None, features))
+    for norms in (arrays["space_label_norms"][1:], -np.ones(4, np.float32), np.ones(4)):
+        with pytest.raises(ValueError, match="space_label_norms"):
+            kept_space({**arrays, "space_label_norms": norms})
+    huge = space_cosines(features._replace(scale=np.full(5, 1e38, np.float32)), labels, X, *asked)
+    assert np.isfinite(huge).all()
     with pytest.raises(ValueError, match="must be finite"):
         space_cosines(features._replace(scale=features.scale * np.float32(np.nan)), labels, X, *asked)
     with pytest.raises(ValueError, match="a scale each"):

@@ -182,8 +182,15 @@ def kept_space(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Vectors, SpaceLa
     if "space_features" not in arrays:
         return None
     features = Vectors(arrays["space_features"], arrays["space_feature_scale"])
-    labels = Vectors(arrays["space_labels"], arrays["space_label_scale"])
-    return features, SpaceLabels(labels, arrays["space_label_norms"])
+    labels, norms = Vectors(arrays["space_labels"], arrays["space_label_scale"]), arrays["space_label_norms"]
+    if (
+        norms.shape != labels.scale.shape
+        or norms.dtype != np.float32
+        or not (norms >= 0).all()
+        or np.isinf(norms).any()
+    ):
+        raise ValueError("space_label_norms must have a number of 0 or more for every label; the model is damaged")
+    return features, SpaceLabels(labels, norms)
 
 
 def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | None:

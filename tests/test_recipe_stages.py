@@ -1,0 +1,100 @@
+"""Decisions of the recipe: what is asked for with which data, and which blend held-out rows choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelprism.heads.blend import NOT_REACHED
+from labelprism.recipe import RecipeSettings
+from labelprism.recipe_stages import Opinions, learned_blend, settings_for_data
+
+CLUSTERED = RecipeSettings(cluster_gain=-1e9)
+
+
+@pytest.mark.parametrize(("strength", "with_clusters"), [(3.0, False), (3.0, True), (0.0, False), (-3.0, True)])
+def test_votes_are_weighed_by_what_they_are_worth(strength: float, with_clusters: bool) -> None:
+    rng = np.random.default_rng(0)
+    n, per_row = 400, 10
+    is_true = np.arange(n * per_row) % per_row == 0
+    margin = (is_true - 1 + 0.7 * rng.standard_normal(is_true.size)).astype(np.float32)
+    votes = (strength * is_true + rng.standard_normal(is_true.size)).astype(np.float32)
+    silent = np.zeros(is_true.size, np.float32)
+    indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
+    Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
+    inside = (margin, margin) if with_clusters else (None, None)
+    settings = replace(CLUSTERED, example_gain=15.0, space_gain=15.0)
+    for name in ("examples", "space"):
+        said = Opinions(indptr, labels, silent, silent, margin, *inside, **{name: votes})
+        learned = learned_blend(said, Y, np.zeros(per_row), None, settings)
+        # Votes against a label are none: they might make labels likelier, but experts are never turned round.
+        assert getattr(learned, f"uses_{name}") == (strength > 0)
+        assert (getattr(learned.blend, name) > 0.5) == (strength > 0)
+        assert (learned.blend.clusters != 0) == with_clusters
+    if strength > 0:  # where the space says it all already, votes are not asked for
+        said = Opinions(indptr, labels, silent, silent, margin, *inside, votes, votes)
+        learned = learned_blend(said, Y, np.zeros(per_row), None, settings)
+        assert (learned.uses_space, learned.uses_examples, learned.blend.examples) == (True, False, 0.0)
+
+
+@pytest.mark.parametrize(("own", "inside", "wanted"), [(2.0, 0.0, 0.7), (0.0, 2.0, 0.3), (1.0, 1.0, 0.5)])
+def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest(
+    own: float, inside: float, wanted: float
+) -> None:
+    rng = np.random.default_rng(0)
+    n, per_row = 400, 10
+    is_true = np.arange(n * per_row) % per_row == 0
+    margin, within = (
+        (strength * is_true - 1 + 0.7 * rng.standard_normal(is_true.size)).astype(np.float32)
+        for strength in (own, inside)
+    )
+    silent = np.zeros(is_true.size, np.float32)
+    indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
+    said = Opinions(indptr, labels, silent, silent, margin, within, silent)
+    Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
+    learned = learned_blend(said, Y, np.zeros(per_row), None, CLUSTERED)
+    assert (learned.uses_clusters, learned.own_share) == (True, wanted)
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "labels_per_row", "n_trees", "clusterings", "candidates"),
+    [
+        (1500, 1.0, 1, 1, 25),
+        (1499, 1.0, 3, 0, 25),
+        (5000, 1.8, 1, 1, 29),
+        (5000, 2.0, 2, 1, 30),
+        (50_000, 2.0, 2, 1, 30),
+        (50_001, 2.0, 3, 0, 30),
+        (5000, 6.0, 2, 1, 50),
+        (5000, 6.2, 3, 0, 51),
+        (10**5, 0.0, 2, 0, 35),
+    ],
+)
+def test_trees_take_the_place_of_clusters_where_these_say_little(
+    n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int
+) -> None:
+    adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row)
+    assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
+    assert adapted.training_candidates == adapted.forest_candidates == candidates
+    has_space = n_labels >= 1500 and labels_per_row <= 6
+    assert (adapted.space_passes, adapted.head) == ((5, {"tolerance": 0.5}) if has_space else (0, {}))
+
+
+def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:
+    """Labels of half the rows are unknown to the forest, which knows better for the others."""
+    n, per_row = 600, 8
+    rng = np.random.default_rng(0)
+    is_true = np.arange(n * per_row) % per_row == 0
+    is_unknown = is_true & (np.arange(n * per_row) // per_row % 2 == 0)
+    log_forest = np.where(is_unknown, NOT_REACHED, rng.uniform(-6, -3, n * per_row) + 2 * is_true).astype(np.float32)
+    silent = np.zeros(n * per_row, np.float32)
+    indptr, labels = np.arange(n + 1, dtype=np.int64) * per_row, np.tile(np.arange(per_row, dtype=np.int32), n)
+    Y = sp.csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, per_row))
+    blend = learned_blend(
+        Opinions(indptr, labels, log_forest, silent, silent), Y, np.ones(per_row), None, RecipeSettings()
+    ).blend
+    assert blend.forest > 0.5
+    assert blend.forest * NOT_REACHED + blend.unreached > blend.forest * -4  # as good as a label that is well known
