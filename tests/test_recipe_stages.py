@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelprism.heads.blend import NOT_REACHED
-from labelprism.recipe import RecipeSettings
+from labelprism.recipe import PRESETS, RecipeSettings
 from labelprism.recipe_stages import Opinions, learned_blend, settings_for_data
 
 CLUSTERED = RecipeSettings(cluster_gain=-1e9)
@@ -67,20 +67,26 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
         (5000, 1.8, 1, 1, 29),
         (5000, 2.0, 2, 1, 30),
         (50_000, 2.0, 2, 1, 30),
-        (50_001, 2.0, 3, 0, 30),
+        (50_001, 2.0, 2, 0, 30),
         (5000, 6.0, 2, 1, 50),
         (5000, 6.2, 3, 0, 51),
-        (10**5, 0.0, 2, 0, 35),
+        (10**5, 0.0, 1, 0, 35),
     ],
 )
-def test_trees_take_the_place_of_clusters_where_these_say_little(
+def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int
 ) -> None:
     adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row)
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
     assert adapted.training_candidates == adapted.forest_candidates == candidates
     has_space = n_labels >= 1500 and labels_per_row <= 6
-    assert (adapted.space_passes, adapted.head) == ((5, {"tolerance": 0.5}) if has_space else (0, {}))
+    assert (adapted.space_passes, adapted.head) == ((5, {"tolerance": 0.8}) if has_space else (0, {}))
+
+
+@pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (14.0, 0)])
+def test_centroids_bring_in_no_candidates_where_rows_have_several_labels(labels_per_row: float, wanted: int) -> None:
+    assert settings_for_data(RecipeSettings(), 5000, labels_per_row).centroid_candidates == wanted
+    assert settings_for_data(PRESETS["accurate"], 5000, labels_per_row).centroid_candidates == 10
 
 
 def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:

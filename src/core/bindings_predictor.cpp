@@ -43,8 +43,8 @@ void bind_tables(nb::class_<Predictor>& predictor) {
             const CsrView head = checked_csr(head_indptr, head_indices, head_data, n_features);
             require(centroids.n_rows == head.n_rows, "centroids and head must have a row for every label");
             require(all_finite(centroid_data) && all_finite(head_data), "centroids and head must be finite");
-            require(longest_list >= 1 && longest_vote_list >= 0,
-                    "longest_list must be at least 1, longest_vote_list at least 0");
+            require(longest_list >= 0 && longest_vote_list >= 0,
+                    "longest_list and longest_vote_list must be at least 0");
             const auto n_norms = static_cast<std::int64_t>(norms.size());
             require(n_norms <= centroids.n_rows &&
                         centroid_indptr.data()[n_norms] == centroid_indptr.data()[centroids.n_rows] &&

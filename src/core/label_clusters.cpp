@@ -13,7 +13,8 @@
 namespace labelprism {
 namespace {
 
-constexpr int kRounds = 10;
+constexpr int kRounds = 10;             // at most,
+constexpr std::size_t kOfLabels = 128;  // until not even one label in so many changes its side
 
 // A set of labels that is to be halved: a range of the order of the labels in a clustering.
 struct LabelSet {
@@ -35,11 +36,17 @@ class HalvingRoom {
     find_features(centroids, labels, count);
     start(centroids, key, labels, count);
     const auto n_lower = static_cast<std::size_t>(count / 2);
-    for (int round = 0; round < kRounds; ++round) {
-      if (!choose_sides(centroids, labels, count, n_lower) && round > 0) break;
-      if (round + 1 == kRounds) break;
-      clear_sums();
-      for (std::int64_t i = 0; i < count; ++i) add(centroids, labels[i], is_upper_[static_cast<std::size_t>(i)]);
+    choose_sides(centroids, labels, count, n_lower);
+    clear_sums();
+    for (std::int64_t i = 0; i < count; ++i) add(centroids, labels[i], is_upper_[static_cast<std::size_t>(i)], 1);
+    for (int round = 1; round < kRounds; ++round) {
+      choose_sides(centroids, labels, count, n_lower);
+      if (moved_.size() * kOfLabels <= static_cast<std::size_t>(count) || round + 1 == kRounds) break;
+      for (const std::int32_t i : moved_) {
+        const bool is_upper = is_upper_[static_cast<std::size_t>(i)];
+        add(centroids, labels[i], !is_upper, -1);
+        add(centroids, labels[i], is_upper, 1);
+      }
     }
     clear_sums();
     for (const std::int32_t feature : features_) is_known_[static_cast<std::size_t>(feature)] = 0;
@@ -71,14 +78,15 @@ class HalvingRoom {
     const std::int64_t one = below(key, count);
     std::int64_t other = below(scramble(key), count - 1);
     if (other >= one) ++other;
-    add(centroids, labels[one], false);
-    add(centroids, labels[other], true);
+    add(centroids, labels[one], false, 1);
+    add(centroids, labels[other], true, 1);
   }
 
-  void add(const CsrView& centroids, std::int32_t label, bool to_upper) {
+  // Adds a label to the sums of a side, or takes it away again: 1 or -1 times.
+  void add(const CsrView& centroids, std::int32_t label, bool to_upper, float times) {
     for (std::int64_t t = centroids.indptr[label]; t < centroids.indptr[label + 1]; ++t) {
       SideSums& sums = sums_[static_cast<std::size_t>(centroids.indices[t])];
-      (to_upper ? sums.upper : sums.lower) += centroids.data[t];
+      (to_upper ? sums.upper : sums.lower) += times * centroids.data[t];
     }
   }
 
@@ -86,9 +94,9 @@ class HalvingRoom {
     for (const std::int32_t feature : features_) sums_[static_cast<std::size_t>(feature)] = {0, 0};
   }
 
-  // Projects the labels on the difference of the unit means of the sides; the higher ones are the upper half. Returns
-  // whether a label has changed its side.
-  bool choose_sides(const CsrView& centroids, const std::int32_t* labels, std::int64_t count, std::size_t n_lower) {
+  // Projects the labels on the difference of the unit means of the sides; the higher ones are the upper half. Notes the
+  // labels that change sides.
+  void choose_sides(const CsrView& centroids, const std::int32_t* labels, std::int64_t count, std::size_t n_lower) {
     double lower_square = 0, upper_square = 0;
     for (const std::int32_t feature : features_) {
       const SideSums sums = sums_[static_cast<std::size_t>(feature)];
@@ -111,13 +119,12 @@ class HalvingRoom {
     // Equal projections are ordered by label: then there is one way alone to halve the set.
     const auto middle = ranked_.begin() + static_cast<std::ptrdiff_t>(n_lower);
     std::nth_element(ranked_.begin(), middle, ranked_.end());
-    bool changed = false;
+    moved_.clear();
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const std::uint8_t is_upper = places_[i] < *middle ? 0 : 1;
-      changed |= is_upper != is_upper_[i];
+      if (is_upper != is_upper_[i]) moved_.push_back(static_cast<std::int32_t>(i));
       is_upper_[i] = is_upper;
     }
-    return changed;
   }
 
   void bring_lower_first(std::int32_t* labels, std::int64_t count, std::size_t n_lower) {
@@ -131,6 +138,7 @@ class HalvingRoom {
   std::vector<std::uint8_t> is_known_;  // whether a feature is among `features_`
   std::vector<std::int32_t> features_;
   std::vector<std::uint8_t> is_upper_;
+  std::vector<std::int32_t> moved_;                              // the places of labels that changed sides
   std::vector<std::pair<float, std::int32_t>> places_, ranked_;  // projections and labels
   std::vector<std::int32_t> halves_;
 };

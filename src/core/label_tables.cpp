@@ -212,6 +212,7 @@ class TablesBuilder {
       : n_labels_(centroids.n_rows),
         n_features_(centroids.n_columns),
         norms_(norms),
+        has_near_(longest.near > 0),
         has_votes_(longest.votes > 0),
         n_threads_(n_threads),
         joined_(centroids, head, n_threads),
@@ -306,7 +307,7 @@ class TablesBuilder {
       count += (entry.label & kHasCentroid) != 0;
     });
     room.labels.resize(count);
-    near_.write(feature, room.labels, room.ordered);
+    if (has_near_) near_.write(feature, room.labels, room.ordered);
     if (!has_votes_) return;
     // The sum of a label's examples is its centroid times the norm.
     room.sums.resize(count);
@@ -324,7 +325,7 @@ class TablesBuilder {
 
   std::int64_t n_labels_, n_features_;
   const double* norms_;
-  bool has_votes_;
+  bool has_near_, has_votes_;
   int n_threads_;
   JoinedWeights joined_;
   StrongestLists near_, votes_;

@@ -48,7 +48,7 @@ struct LabelTables {
   std::int64_t n_features() const { return static_cast<std::int64_t>(lists.size()); }
 };
 
-// How many labels of a feature retrieval gets, by centroids and by votes.
+// How many labels of a feature retrieval gets, by centroids and by votes; 0: none are kept for it.
 struct LongestLists {
   std::int64_t near, votes;
 };

@@ -474,8 +474,9 @@ def label_arrays(
     if head.shape[0] > centre.shape[0]:  # clusters have no centroids
         ends = np.full(head.shape[0] - centre.shape[0], centre.indptr[-1], centre.indptr.dtype)
         centre = csr_of(np.concatenate([centre.indptr, ends]), centre.indices, centre.data, head.shape)
+    near = settings.longest_list if settings.centroid_candidates else 0
     votes = settings.longest_vote_list if settings.vote_candidates else 0
-    longest = (centre.shape[1], settings.longest_list, votes)
+    longest = (centre.shape[1], near, votes)
     tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest, n_threads)
     return {f"label_{name}": tables[name] for name in (*_LABEL_TABLES, *_VOTE_TABLES)}
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Routes while trees grow: narrower than the forest's own, for two thirds of the copies and hardly any loss.
+# While trees grow an example goes one way, that of its router, and directions are found in one step: beside the other
+# experts nothing is lost by it. Predictions take several ways.
+_QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1}
+# Both ways, but by routes narrower than the forest's own.
 _GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
 _MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
 
@@ -22,6 +25,8 @@ class RecipeSettings:
         `more_trees`.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
+    centroids_up_to_labels_per_row : float
+        Where rows have more labels than so many on average, centroids bring in none: those by votes are enough.
     training_candidates : int
         Those of the forest for the examples that the head learns from.
     candidates_per_label : float
@@ -49,7 +54,7 @@ class RecipeSettings:
     cluster_up_to_labels_per_row : float
         nor where rows have more than so many of them on average.
     more_trees : int
-        So many trees more are grown then,
+        So many trees more are grown then, unless a space is asked for,
     more_trees_from_labels_per_row : float
         and so many more where rows have at least so many labels on average, or no space is asked for.
     cluster_gain : float
@@ -85,7 +90,7 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, **_GROWTH}
+        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.25, **_QUICK_GROWTH}
     )
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 25
@@ -93,6 +98,7 @@ class RecipeSettings:
     candidates_per_label: float = 5.0
     candidates_per_doubling: float = 10.0
     centroid_candidates: int = 10
+    centroids_up_to_labels_per_row: float = 3.0
     vote_candidates: int = 20
     centroid_features: int = 200
     longest_list: int = 64
@@ -113,7 +119,7 @@ class RecipeSettings:
     space_from_labels: int = 1500
     space_up_to_labels_per_row: float = 6.0
     space_gain: float = 5.0
-    space_tolerance: float = 0.5
+    space_tolerance: float = 0.8
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -137,6 +143,7 @@ PRESETS: dict[str, RecipeSettings] = {
         forest_candidates=50,
         training_candidates=50,
         vote_candidates=40,
+        centroids_up_to_labels_per_row=1e9,
         label_clusterings=5,
         cluster_from_labels=0,
         cluster_up_to_labels=2**31 - 1,
@@ -147,8 +154,11 @@ PRESETS: dict[str, RecipeSettings] = {
         space_tolerance=0.3,
     ),
     "fast": RecipeSettings(
-        forest={"n_trees": 1, "stop_labels": 50, "smallest": 0.05, **_GROWTH},
-        head={"rare_examples": 10.0, "tolerance": 0.5},
+        forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH},
+        head={"rare_examples": 10.0, "tolerance": 0.8},
+        forest_candidates=20,
+        training_candidates=20,
+        vote_candidates=15,
         held_out=700,
         label_clusterings=0,
         more_trees=0,

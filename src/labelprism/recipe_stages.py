@@ -93,17 +93,20 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     """Adapt the settings to how many labels there are, and how many rows have.
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
-    labels are very many, and the true ones harder to find. Clusters of labels say little where rows have many labels of
-    one cluster, or where clusters are few or very many: there is a tree in their place. A space of features and
-    labels tells little of rows with many labels, or of few labels; there is one tree more, as where rows have several.
+    labels are very many, and the true ones harder to find. Centroids find none that votes do not where rows have
+    several. Clusters of labels say little where rows have many labels of one cluster, or where clusters are few or very
+    many, and a space of features and labels tells little of rows with many labels, or of few labels: where there is
+    neither, there is one tree more; so there is without a space, and where rows have several labels.
     """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
+    few_labels = settings.centroids_up_to_labels_per_row
     further = round(settings.candidates_per_doubling * max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0))
     settings = replace(
         settings,
         forest_candidates=settings.forest_candidates + more + further,
         training_candidates=settings.training_candidates + more + further,
         vote_candidates=settings.vote_candidates + further if settings.vote_candidates else 0,
+        centroid_candidates=settings.centroid_candidates if labels_per_row <= few_labels else 0,
     )
     # Not all in one cluster.
     fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
@@ -112,7 +115,8 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     has_space = settings.space_passes > 0 and n_labels >= settings.space_from_labels
     has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row
     needs_trees = labels_per_row >= settings.more_trees_from_labels_per_row or not has_space
-    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_trees + (not is_clustered))
+    has_neither = not is_clustered and not has_space
+    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_trees + has_neither)
     return replace(
         settings,
         label_clusterings=settings.label_clusterings if is_clustered else 0,

@@ -115,7 +115,9 @@ def test_rounding_is_that_of_numpy() -> None:
         assert (np.abs(found[~kept]) == 65504).all()
 
 
-def tables(n_labels: int, d: int, seed: int, n_threads: int) -> tuple[dict[str, Any], Any, Any, Any]:
+def tables(
+    n_labels: int, d: int, seed: int, n_threads: int, longest: tuple[int, int] = (9, 5)
+) -> tuple[dict[str, Any], Any, Any, Any]:
     rng = np.random.default_rng(seed)
     density = rng.choice([0, 0.02, 0.1, 0.9], d)  # so that there are lists of all layouts
     centre, head = (
@@ -124,7 +126,7 @@ def tables(n_labels: int, d: int, seed: int, n_threads: int) -> tuple[dict[str, 
     )
     norms = rng.uniform(0.5, 4, n_labels)
     parts = (*csr_parts(sp.csr_array(centre.astype(np.float32))), *csr_parts(sp.csr_array(head.astype(np.float32))))
-    return _core.Predictor.tables_of(*parts, norms, d, 9, 5, n_threads), centre, head, norms
+    return _core.Predictor.tables_of(*parts, norms, d, *longest, n_threads), centre, head, norms
 
 
 @pytest.mark.parametrize(("n_labels", "d"), [(3, 4), (700, 90), (2000, 20), (5, 0), (1, 1)])
@@ -142,6 +144,18 @@ def test_strongest_labels(n_labels: int, d: int) -> None:
             part = slice(begin[feature], begin[feature + 1])
             wanted = _reference.strongest_labels(matrix[:, feature], longest)
             assert (label[part].tolist(), weight[part].view(np.float16).tolist()) == wanted
+
+
+@pytest.mark.parametrize("longest", [(0, 5), (9, 0), (0, 0)])
+def test_lists_that_are_not_wanted_are_empty(longest: tuple[int, int]) -> None:
+    found, both = tables(700, 90, 0, 1, longest)[0], tables(700, 90, 0, 1)[0]
+    for kind, length in zip(("near", "vote"), longest, strict=True):
+        for name in (name for name in found if name.startswith(kind)):
+            if length:
+                np.testing.assert_array_equal(found[name], both[name])
+            else:
+                assert not found[name].any(), name
+    np.testing.assert_array_equal(found["pairs"], both["pairs"])
 
 
 @pytest.mark.parametrize("seed", [0, 1])
