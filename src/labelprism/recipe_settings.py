@@ -90,7 +90,7 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.25, **_QUICK_GROWTH}
+        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, **_QUICK_GROWTH}
     )
     head: Mapping[str, Any] = field(default_factory=dict)
     forest_candidates: int = 25
