@@ -5,8 +5,9 @@
     python benchmarks/recipe.py settings FOLDER ...    # other numbers in the settings, on the same rows
     python benchmarks/recipe.py scaling FOLDER         # training time against rows and labels
 
-FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Seconds of training and microseconds of prediction are of
-CPU, which neighbours on the machine disturb less than those of the clock.
+With --runs N the fifth of the training rows is of runs of N neighbours: where like rows lie together, none of them is
+learned from then. FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Seconds of training and microseconds of
+prediction are of CPU, which neighbours on the machine disturb less than those of the clock.
 """
 
 from __future__ import annotations
@@ -35,17 +36,19 @@ def with_forest(**changes: Any) -> RecipeSettings:
 STEPS: dict[str, RecipeSettings] = {
     "default": DEFAULT,
     "no router refinement": with_forest(refine_rounds=0),
-    "hard routing in growth": with_forest(routing="hard"),
+    "both ways in growth": with_forest(routing="fractional", growth_noise=0.05, prune_below=0.3),
+    "two steps of the sketch": with_forest(sketch_steps=2),
     "one leaf a tree": with_forest(smallest=1.0),
     "one tree": replace(DEFAULT, more_trees=0),
     "one tree more": with_forest(n_trees=2),
     "no clusters of labels": replace(DEFAULT, label_clusterings=0, more_trees=0),
-    "a tree in place of clusters of labels": replace(DEFAULT, label_clusterings=0),
+    "a tree in place of clusters of labels": replace(with_forest(n_trees=2), label_clusterings=0),
     "two clusterings of labels": replace(DEFAULT, label_clusterings=2),
     "no space of features and labels": replace(DEFAULT, space_passes=0),
     "ten passes for the space": replace(DEFAULT, space_passes=10),
     "no head": replace(DEFAULT, use_head=False, more_trees=0),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
+    "centroids for rows of several labels too": replace(DEFAULT, centroids_up_to_labels_per_row=1e9),
     "no votes": replace(DEFAULT, vote_candidates=0),
     "no near examples": replace(DEFAULT, longest_example_list=0),
     "no more candidates for several labels": replace(DEFAULT, candidates_per_label=0.0),
@@ -66,13 +69,16 @@ TREES: dict[str, RecipeSettings] = {
 }
 
 SETTINGS: dict[str, RecipeSettings] = {
-    "default: leaves of 30 labels, tolerance 0.3": DEFAULT,
+    "default: leaves of 30 labels, tolerance 0.8 beside a space": DEFAULT,
     "50, 0.5": replace(with_forest(stop_labels=50), head={"tolerance": 0.5}),
     "50, 0.8": replace(with_forest(stop_labels=50), head={"tolerance": 0.8}),
     "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
     "two clusterings": replace(DEFAULT, label_clusterings=2),
-    "routes in growth as wide as the forest's own": with_forest(growth_noise=0.1, prune_below=0.2),
+    "both ways in growth": STEPS["both ways in growth"],
+    "two steps of the sketch": STEPS["two steps of the sketch"],
+    "ways from a quarter on": with_forest(smallest=0.25),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
+    "centroids for rows of several labels too": replace(DEFAULT, centroids_up_to_labels_per_row=1e9),
     "no votes": replace(DEFAULT, vote_candidates=0),
     "50 candidates, 30 by votes": replace(DEFAULT, forest_candidates=50, training_candidates=50, vote_candidates=30),
     "lists of 16 for votes": replace(DEFAULT, longest_vote_list=16),
@@ -89,19 +95,22 @@ def read(folder: str) -> tuple[sp.csr_array, ...]:
     return X, Y, X_test, Y_test
 
 
-def held_out(X: sp.csr_array, Y: sp.csr_array) -> tuple[sp.csr_array, ...]:
+def held_out(X: sp.csr_array, Y: sp.csr_array, run: int) -> tuple[sp.csr_array, ...]:
     """Return the training rows but a fifth, and that fifth, for choices that test rows must not make."""
-    order = np.random.default_rng(7).permutation(X.shape[0])
-    others, seen = order[: X.shape[0] // 5], order[X.shape[0] // 5 :]
-    return X[seen], Y[seen], X[others], Y[others]
+    n_runs = -(-X.shape[0] // run)
+    is_held_out = np.zeros(n_runs, bool)
+    is_held_out[np.random.default_rng(7).permutation(n_runs)[: n_runs // 5]] = True
+    others = is_held_out[np.arange(X.shape[0]) // run]
+    return X[~others], Y[~others], X[others], Y[others]
 
 
-def ablation(folders: list[str], steps: dict[str, RecipeSettings], on_training_rows: bool, n_jobs: int) -> None:
+def ablation(folders: list[str], steps: dict[str, RecipeSettings], run: int | None, n_jobs: int) -> None:
+    """Print what each setting comes to: on test rows, or on training rows that are held out in runs."""
     print("| data | step | P@1 | P@3 | P@5 | nDCG@5 | PSP@5 | CPU s | us a row |\n" + "|---" * 9 + "|")
     for folder in folders:
         X, Y, X_test, Y_test = read(folder)
-        if on_training_rows:
-            X, Y, X_test, Y_test = held_out(X, Y)
+        if run is not None:
+            X, Y, X_test, Y_test = held_out(X, Y, run)
         for name, settings in steps.items():
             start = time.process_time()
             model = fit_default(X, Y, preset=settings, n_jobs=n_jobs)
@@ -149,12 +158,14 @@ def main() -> None:
     parser.add_argument("what", choices=["ablation", "trees", "settings", "scaling"])
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=1, help="rows are held out in runs of so many")
     arguments = parser.parse_args()
     print(machine(), file=sys.stderr)
     if arguments.what == "ablation":
-        ablation(arguments.folders, STEPS, False, arguments.jobs)
+        ablation(arguments.folders, STEPS, None, arguments.jobs)
     elif arguments.what in ("trees", "settings"):
-        ablation(arguments.folders, TREES if arguments.what == "trees" else SETTINGS, True, arguments.jobs)
+        steps = TREES if arguments.what == "trees" else SETTINGS
+        ablation(arguments.folders, steps, arguments.runs, arguments.jobs)
     else:
         scaling(arguments.folders[0], arguments.jobs)
 

@@ -70,7 +70,7 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
         (50_001, 2.0, 2, 0, 30),
         (5000, 6.0, 2, 1, 50),
         (5000, 6.2, 3, 0, 51),
-        (10**5, 0.0, 1, 0, 35),
+        (10**5, 0.0, 2, 0, 35),
     ],
 )
 def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(

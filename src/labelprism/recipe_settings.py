@@ -54,9 +54,10 @@ class RecipeSettings:
     cluster_up_to_labels_per_row : float
         nor where rows have more than so many of them on average.
     more_trees : int
-        So many trees more are grown then, unless a space is asked for,
+        So many trees more are grown where labels are not clustered, where no space is asked for,
     more_trees_from_labels_per_row : float
-        and so many more where rows have at least so many labels on average, or no space is asked for.
+        or where rows have at least so many labels on average; and as many again where there are neither clusters nor a
+        space.
     cluster_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
         taken.

@@ -95,8 +95,8 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
     labels are very many, and the true ones harder to find. Centroids find none that votes do not where rows have
     several. Clusters of labels say little where rows have many labels of one cluster, or where clusters are few or very
-    many, and a space of features and labels tells little of rows with many labels, or of few labels: where there is
-    neither, there is one tree more; so there is without a space, and where rows have several labels.
+    many, and a space of features and labels tells little of rows with many labels, or of few labels: one tree more is
+    in place of either, as where rows have several labels, and two are in place of both.
     """
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     few_labels = settings.centroids_up_to_labels_per_row
@@ -114,9 +114,9 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     is_clustered = is_clustered and labels_per_row <= settings.cluster_up_to_labels_per_row
     has_space = settings.space_passes > 0 and n_labels >= settings.space_from_labels
     has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row
-    needs_trees = labels_per_row >= settings.more_trees_from_labels_per_row or not has_space
-    has_neither = not is_clustered and not has_space
-    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_trees + has_neither)
+    has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
+    needs_tree = labels_per_row >= settings.more_trees_from_labels_per_row or not has_both
+    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_tree + has_neither)
     return replace(
         settings,
         label_clusterings=settings.label_clusterings if is_clustered else 0,
