@@ -118,7 +118,7 @@ def test_goes_on_after_being_killed(data: Any, undisturbed: Any, tmp_path: Path,
     model().fit(*data, checkpoint=tmp_path / "timed")
     whole = time.perf_counter() - begin
     wanted = (100 if how == signal.SIGKILL else 30) if long_run else (12 if how == signal.SIGKILL else 3)
-    while n_killed < wanted:
+    while n_killed < wanted or (len(n_stages) == 1 and n_killed < 60):  # chance may meet one stage several times
         ended = killed_after(rng.uniform(0, 0.7) * whole, tmp_path / "c", data, how)
         n_killed += not ended
         n_stages.add(len(stages(tmp_path / "c")) if (tmp_path / "c").exists() else 0)
