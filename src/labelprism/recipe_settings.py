@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # While trees grow an example goes one way, that of its router, and directions are found in one step: beside the other
-# experts nothing is lost by it. Predictions take several ways.
+# experts hardly anything is lost by it. Predictions take several ways.
 _QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1}
 # Both ways, but by routes narrower than the forest's own.
 _GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
