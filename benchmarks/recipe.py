@@ -5,7 +5,7 @@
     python benchmarks/recipe.py settings FOLDER ...    # other numbers in the settings, on the same rows
     python benchmarks/recipe.py scaling FOLDER         # training time against rows and labels
 
-With --runs N the fifth of the training rows is of runs of N neighbours: where like rows lie together, none of them is
+With --runs N the fifth of the training rows is of runs of N neighbours: where like rows lie together, few of them are
 learned from then. FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Seconds of training and microseconds of
 prediction are of CPU, which neighbours on the machine disturb less than those of the clock.
 """
@@ -74,12 +74,10 @@ SETTINGS: dict[str, RecipeSettings] = {
     "50, 0.8": replace(with_forest(stop_labels=50), head={"tolerance": 0.8}),
     "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
     "two clusterings": replace(DEFAULT, label_clusterings=2),
-    "both ways in growth": STEPS["both ways in growth"],
-    "two steps of the sketch": STEPS["two steps of the sketch"],
+    **{name: STEPS[name] for name in ("both ways in growth", "two steps of the sketch", "no votes")},
+    "centroids for rows of several labels too": STEPS["centroids for rows of several labels too"],
     "ways from a quarter on": with_forest(smallest=0.25),
     "100 candidates in prediction": replace(DEFAULT, forest_candidates=100),
-    "centroids for rows of several labels too": replace(DEFAULT, centroids_up_to_labels_per_row=1e9),
-    "no votes": replace(DEFAULT, vote_candidates=0),
     "50 candidates, 30 by votes": replace(DEFAULT, forest_candidates=50, training_candidates=50, vote_candidates=30),
     "lists of 16 for votes": replace(DEFAULT, longest_vote_list=16),
     "60 centroids from lists of 1,024": replace(DEFAULT, centroid_candidates=60, longest_list=1024),
