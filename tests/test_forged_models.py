@@ -105,6 +105,8 @@ FORGED = {
     "scale_of_a_label_below_0": ("space_label_scale", put(0, -1.0)),
     "norm_of_a_label_not_a_number": ("space_label_norms", put(0, np.nan)),
     "norm_of_a_label_infinite": ("space_label_norms", put(0, np.inf)),
+    "list_of_a_label_below_0": ("space_lists", put(0, -1)),
+    "list_of_a_label_too_large": ("space_lists", put(0, 2**31 - 1)),
     "examples_descend": ("example_begin", put(1, 2**40)),
     "examples_beyond_the_last": ("example_begin", put(-1, 2**40)),
     "labels_of_examples_descend": ("example_label_begin", put(1, -1)),

@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference, recipe_stages
 from labelprism.heads.blend import DEFAULT_BLEND, log_head
-from labelprism.heads.label_space import as_floats, kept_space, label_vectors, space_cosines
+from labelprism.heads.label_space import SievingSpace, as_floats, kept_space, label_vectors, space_cosines
 from labelprism.heads.near_examples import example_votes, kept_examples
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
@@ -29,13 +29,15 @@ from labelprism.recipe_update import updated
 ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
-WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, space_tolerance=0.3)
+WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, space_tolerance=0.3, kept_candidates=0)
+SIEVED = replace(WITH_SPACE, kept_candidates=8, space_candidates=4, sieve_loss=1.0, space_gain=1e9)
 ALL_KINDS = {
     "default": RecipeSettings(),
     "routed": ROUTED,
     "clusters": CLUSTERED,
     "examples": WITH_EXAMPLES,
     "space": WITH_SPACE,
+    "sieve": SIEVED,
     "all": replace(
         CLUSTERED,
         examples_from_labels=0,
@@ -43,6 +45,8 @@ ALL_KINDS = {
         longest_example_list=50,
         space_from_labels=0,
         space_gain=-1e9,
+        kept_candidates=10,
+        sieve_loss=1.0,
     ),
 }
 
@@ -169,7 +173,9 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
     log_forest = model.forest_.candidates(X, model.settings.forest_candidates)
     centre, head = model.centroids_.toarray(), model.head_.toarray()
     of_clusters, votes, cosines = _log_p_of_clusters(model, X), _votes(model, X), _cosines_in_space(model, X)
-    labels, scores = model.predict_topk(data[2], 20)
+    # Candidates that a space does not keep may fill up, with scores of their own.
+    n_scored = model.settings.kept_candidates if "space_lists" in model.arrays else 20
+    labels, scores = model.predict_topk(data[2], n_scored)
     blend = model.blend_
     prior = blend.frequency * np.log1p(model.label_counts_)
     for i in range(20):
@@ -178,7 +184,7 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         found = dict(zip(log_forest.indices[part].tolist(), reached.tolist(), strict=True))
         x = X[[i]].toarray()[0]
         near = [label for label in labels[i] if label >= 0 and label not in found]
-        assert len(near) <= model.settings.centroid_candidates + model.settings.vote_candidates
+        assert len(near) <= model.settings.centroid_candidates + model.settings.vote_candidates + 10
         expected = _reference.blended_row(
             x,
             found,
@@ -341,7 +347,9 @@ def test_too_many_places_are_refused(model: DefaultRecipe) -> None:
     clusters = {"cluster_bias": np.zeros(35_000, np.float32)} if "cluster_of" in model.arrays else {}
     if not clusters:
         pytest.skip("the model has no clusters")
-    with pytest.raises(ValueError, match="too many centroid_candidates, vote_candidates and clusters"):
+    with pytest.raises(
+        ValueError, match="too many centroid_candidates, vote_candidates, space_candidates and clusters"
+    ):
         DefaultRecipe({**model.arrays, **clusters}, {**model.meta, "settings": settings})
 
 
@@ -393,6 +401,52 @@ def test_a_space_is_of_all_rows_and_taken_where_it_makes_the_labels_likelier(dat
     np.testing.assert_allclose(said, space_cosines(features, labels.vectors, unit, *asked), atol=1e-6)
     asks = [asks_space(replace(RecipeSettings(), space_passes=p), n) for p, n in ((5, 2**26), (5, 2**26 + 1), (0, 9))]
     assert asks == [True, False, False]
+
+
+def test_a_space_keeps_the_nearest_candidates_and_brings_in_some(data: Any) -> None:
+    X = sp.csr_array(normalize(data[2]))
+    model = fit_default(*data[:2], preset=SIEVED)
+    features, labels = kept_space(model.arrays)  # type: ignore[misc]
+    space = SievingSpace(features, labels.vectors, model.arrays["space_lists"])
+    found = DefaultRecipe({k: v for k, v in model.arrays.items() if k != "space_lists"}, model.meta).candidates(X)
+    kept = model.candidates(X)
+    n_kept = model.settings.kept_candidates
+    indptr, wanted = space.kept(X, np.asarray(found.indptr, np.int64), np.asarray(found.indices, np.int32), 4, n_kept)
+    np.testing.assert_array_equal(kept.indptr, indptr)
+    np.testing.assert_array_equal(kept.indices, wanted)
+    has_place = np.diff(X.indptr) > 0  # others keep all that they have found
+    assert np.diff(kept.indptr)[has_place].max() == n_kept < np.diff(found.indptr)[has_place].min()
+    brought_in = sp.csr_array((np.ones(kept.nnz), kept.indices, kept.indptr), shape=kept.shape) - (found != 0)
+    assert (brought_in > 0).nnz > 0
+    assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
+
+
+def test_candidates_that_are_not_kept_fill_up(data: Any) -> None:
+    model = fit_default(*data[:2], preset=SIEVED)
+    n_kept = model.settings.kept_candidates
+    first, scores = model.predict_topk(data[2], n_kept)
+    labels, more_scores = model.predict_topk(data[2], model.most_candidates)
+    np.testing.assert_array_equal(labels[:, :n_kept], first)
+    np.testing.assert_array_equal(more_scores[:, :n_kept], scores)
+    assert (np.diff(more_scores[:, : n_kept + 3], axis=1) <= 0).all()
+    assert (labels[:, n_kept:] >= 0).any()
+    for row in labels:
+        assert np.unique(row[row >= 0]).size == (row >= 0).sum()
+    allowed = np.zeros(30, np.uint8)
+    allowed[::2] = 1
+    some = replace(SIEVED, forest_candidates=3, training_candidates=3)
+    only = fit_default(*data[:2], preset=some).predict_topk(data[2], 5, allowed=allowed)[0]
+    assert (only[only >= 0] % 2 == 0).all()
+
+
+def test_a_space_that_loses_labels_keeps_all_candidates(data: Any) -> None:
+    placed, refused = (fit_default(*data[:2], preset=replace(SIEVED, sieve_loss=loss)) for loss in (1.0, -1.0))
+    assert "space_lists" in placed.arrays
+    assert "space_labels" in placed.arrays  # to sieve, though its cosines are no term of the blend
+    assert placed.blend_.space == 0.0
+    assert "space_labels" not in refused.arrays
+    several = replace(SIEVED, sieve_up_to_labels_per_row=1.0)
+    assert "space_lists" not in fit_default(*data[:2], preset=several).arrays
 
 
 def test_the_share_is_that_of_the_model(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,12 +65,14 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
         (1500, 1.0, 1, 1, 25),
         (1499, 1.0, 3, 0, 25),
         (5000, 1.8, 1, 1, 29),
-        (5000, 2.0, 2, 1, 30),
-        (50_000, 2.0, 2, 1, 30),
-        (50_001, 2.0, 2, 0, 30),
+        (5000, 3.0, 1, 1, 35),
+        (5000, 3.2, 2, 1, 36),
+        (50_000, 3.2, 2, 1, 36),
+        (50_001, 3.2, 2, 0, 36),
         (5000, 6.0, 2, 1, 50),
         (5000, 6.2, 3, 0, 51),
-        (10**5, 0.0, 2, 0, 35),
+        (10**5, 0.0, 1, 0, 25),
+        (10**5, 3.2, 2, 0, 46),
     ],
 )
 def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
@@ -81,6 +83,11 @@ def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     assert adapted.training_candidates == adapted.forest_candidates == candidates
     has_space = n_labels >= 1500 and labels_per_row <= 6
     assert (adapted.space_passes, adapted.head) == ((5, {"tolerance": 0.8}) if has_space else (0, {}))
+    # A space that finds candidates itself stands for trees and for more candidates.
+    sieves = has_space and labels_per_row <= 3
+    assert adapted.kept_candidates == (30 + candidates - 25 if sieves else 0)
+    blind = settings_for_data(RecipeSettings(use_learned_blend=False), n_labels, labels_per_row)
+    assert blind.kept_candidates == 0  # there are no held-out rows to ask whether it loses anything
 
 
 @pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (14.0, 0)])

@@ -68,7 +68,7 @@ void bind_label_space(nb::module_& m) {
       .def(
           "__init__",
           [](LabelSpace* self, Matrix<std::int8_t> features, Vector<float> feature_scale, Matrix<std::int8_t> labels,
-             Vector<float> label_scale) {
+             Vector<float> label_scale, Vector<std::int32_t> list_of_label) {
             require(all_finite(feature_scale) && all_within(label_scale, 0.0f, 1.0f),
                     "the scales of features must be finite, those of labels, which are unit, from 0 to 1");
             SpaceTables tables;
@@ -76,11 +76,15 @@ void bind_label_space(nb::module_& m) {
             tables.feature_scale = stored<float>(feature_scale);
             tables.labels = stored<SpaceVector>(labels);
             tables.label_scale = stored<float>(label_scale);
+            tables.list_of_label = stored<std::int32_t>(list_of_label);
             new (self) LabelSpace(std::move(tables));
           },
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
-          array("features"), array("feature_scale"), array("labels"), array("label_scale"),
-          "The arrays are used, not copied: (d, 64) and (c, 64) bytes, and a number for each row.")
+          nb::keep_alive<1, 6>(), array("features"), array("feature_scale"), array("labels"), array("label_scale"),
+          array("list_of_label"),
+          "The arrays are used, not copied: (d, 64) and (c, 64) bytes, and a number for each row. `list_of_label` is "
+          "the "
+          "number of a list for every label, or empty.")
       .def(
           "cosines",
           [](const LabelSpace& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
@@ -97,7 +101,28 @@ void bind_label_space(nb::module_& m) {
             return result;
           },
           array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"),
-          "n_threads"_a = 1, "The cosine of each candidate of each row.");
+          "n_threads"_a = 1, "The cosine of each candidate of each row.")
+      .def(
+          "sieved",
+          [](const LabelSpace& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+             Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, std::int64_t n_near,
+             std::int64_t n_kept, int n_threads) {
+            const CsrView X = checked_csr(indptr, indices, data, self.n_features());
+            const CsrView given = checked_labels(candidate_indptr, candidates, self.n_labels());
+            require(X.n_rows == given.n_rows, "X and candidates must have the same rows");
+            require(n_kept >= 1 && n_near >= 0 && (n_near == 0 || self.has_lists()),
+                    "n_kept must be at least 1, n_near at least 0, and 0 where there are no lists");
+            GrowingCsr sieved;
+            {
+              const nb::gil_scoped_release release;
+              sieve_candidates(self, X, given, n_near, n_kept, n_threads, sieved);
+            }
+            return std::pair(take(sieved.indptr), take(sieved.indices));
+          },
+          array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"), "n_near"_a,
+          "n_kept"_a, "n_threads"_a = 1,
+          "The `n_kept` candidates nearest to each row, of those given, which ascend within a row, and of the `n_near` "
+          "labels that lists find; as CSR without values. All of them where a row has none of the features.");
 }
 
 }  // namespace labelprism

@@ -88,6 +88,9 @@ struct BlockKernels {
   // products[i] = the inner product of the vector with that of the table at at[i].
   void (*dot_vectors)(const SpaceVector* table, const std::int32_t* at, std::int64_t count, const float* vector,
                       float* products);
+
+  // products[i] = the inner product of the vector with the steps of table[i], exactly: |vector[j]| is at most 32767.
+  void (*dot_steps)(const SpaceVector* table, std::int64_t count, const std::int16_t* vector, std::int32_t* products);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

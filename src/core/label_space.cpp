@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "exp_lanes.hpp"
 #include "node_rows.hpp"
+#include "nth_largest.hpp"
 #include "scramble.hpp"
 #include "thread_pool.hpp"
 
@@ -214,6 +216,45 @@ class SpaceMoves {
   std::array<float, static_cast<std::size_t>(kWidth)> scaled_;
 };
 
+SparseRow row_of(const CsrView& X, std::int64_t row) {
+  const std::int64_t first = X.indptr[row];
+  return {X.indices + first, X.data + first, X.indptr[row + 1] - first};
+}
+
+// The candidates of one row at a time.
+class SpaceSieve {
+ public:
+  void add(const LabelSpace& space, const SparseRow& row, const std::int32_t* given, std::int64_t count,
+           std::int64_t n_near, std::int64_t n_kept, GrowingCsr& out) {
+    labels_.assign(given, given + count);
+    space.place(row, room_);
+    if (n_near > 0) {
+      space.find_nearest(n_near, nullptr, room_, labels_);
+      std::sort(labels_.begin() + count, labels_.end());
+      std::inplace_merge(labels_.begin(), labels_.begin() + count, labels_.end());
+      labels_.erase(std::unique(labels_.begin(), labels_.end()), labels_.end());
+    }
+    const std::size_t found = labels_.size();
+    if (room_.is_placed && static_cast<std::int64_t>(found) > n_kept) {
+      cosines_.resize(found);
+      space.cosines(room_, labels_.data(), static_cast<std::int64_t>(found), cosines_.data());
+      auto threshold = largest_.threshold(cosines_.data(), found, n_kept);
+      for (std::size_t i = 0; i < found; ++i) {
+        if (threshold.admits(cosines_[i])) out.indices.push(labels_[i]);
+      }
+    } else {
+      out.indices.append(labels_.data(), found);
+    }
+    out.end_row();
+  }
+
+ private:
+  SpaceRoom room_;
+  LargestValues largest_;
+  std::vector<std::int32_t> labels_;
+  std::vector<float> cosines_;
+};
+
 std::vector<std::int32_t> drawn_order(std::int64_t n_rows, std::uint64_t seed) {
   std::vector<std::int32_t> order(static_cast<std::size_t>(n_rows));
   for (std::int64_t i = 0; i < n_rows; ++i) order[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i);
@@ -262,30 +303,58 @@ LabelSpace::LabelSpace(SpaceTables&& tables) : tables_(std::move(tables)), kerne
   if (tables_.features.size() != tables_.feature_scale.size() || tables_.labels.size() != tables_.label_scale.size()) {
     throw std::invalid_argument("the vectors of features and labels must have a scale each");
   }
+  const std::size_t n_listed = tables_.list_of_label.size();
+  if (n_listed == 0) return;
+  const std::int32_t* first = tables_.list_of_label.data();
+  const auto [least, most] = std::minmax_element(first, first + n_listed);
+  if (n_listed != tables_.labels.size() || *least < 0 || static_cast<std::size_t>(*most) >= n_listed) {
+    throw std::invalid_argument("every label must have a list, of as many as there are labels at most");
+  }
+  lists_ = SpaceLists(tables_.labels.data(), tables_.label_scale.data(), first, n_labels(), *most + 1);
 }
 
-void LabelSpace::cosines(const SparseRow& row, const std::int32_t* labels, std::int64_t count, float* cosines) const {
-  // Labels lie anywhere in their table: all are asked for while the row is placed.
+void LabelSpace::place(const SparseRow& row, SpaceRoom& room) const {
+  kernels_->add_vectors(tables_.features.data(), tables_.feature_scale.data(), row, room.vector.data());
+  room.is_placed = make_unit(room.vector.data()) > 0;
+}
+
+void LabelSpace::cosines(const SpaceRoom& room, const std::int32_t* labels, std::int64_t count, float* cosines) const {
+  // Labels lie anywhere in their table: all are asked for first.
   for (std::int64_t i = 0; i < count; ++i) {
     __builtin_prefetch(tables_.labels.data() + labels[i]);
     __builtin_prefetch(tables_.label_scale.data() + labels[i]);
   }
-  std::array<float, static_cast<std::size_t>(kWidth)> vector;
-  kernels_->add_vectors(tables_.features.data(), tables_.feature_scale.data(), row, vector.data());
-  make_unit(vector.data());
-  kernels_->dot_vectors(tables_.labels.data(), labels, count, vector.data(), cosines);
+  kernels_->dot_vectors(tables_.labels.data(), labels, count, room.vector.data(), cosines);
   for (std::int64_t i = 0; i < count; ++i) cosines[i] *= tables_.label_scale[static_cast<std::size_t>(labels[i])];
 }
 
 void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& candidates, int n_threads,
                    float* cosines) {
   parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    SpaceRoom room;
     for (std::int64_t r = begin; r < end; ++r) {
-      const SparseRow row{X.indices + X.indptr[r], X.data + X.indptr[r], X.indptr[r + 1] - X.indptr[r]};
       const std::int64_t first = candidates.indptr[r];
-      space.cosines(row, candidates.indices + first, candidates.indptr[r + 1] - first, cosines + first);
+      space.place(row_of(X, r), room);
+      space.cosines(room, candidates.indices + first, candidates.indptr[r + 1] - first, cosines + first);
     }
   });
+}
+
+void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& candidates, std::int64_t n_near,
+                      std::int64_t n_kept, int n_threads, GrowingCsr& sieved) {
+  std::vector<GrowingCsr> pieces(static_cast<std::size_t>((X.n_rows + kRowsPerTask - 1) / kRowsPerTask));
+  Lender<SpaceSieve> sieves;
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    sieves.lend([&](SpaceSieve& sieve) {
+      GrowingCsr& piece = pieces[static_cast<std::size_t>(begin / kRowsPerTask)];
+      for (std::int64_t r = begin; r < end; ++r) {
+        const std::int64_t first = candidates.indptr[r];
+        sieve.add(space, row_of(X, r), candidates.indices + first, candidates.indptr[r + 1] - first, n_near, n_kept,
+                  piece);
+      }
+    });
+  });
+  sieved.join(pieces, n_threads);
 }
 
 }  // namespace labelprism

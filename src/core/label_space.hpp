@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <vector>
 
 #include "block_kernels.hpp"
 #include "counter.hpp"
 #include "csr.hpp"
+#include "growing_csr.hpp"
+#include "space_lists.hpp"
 #include "stored.hpp"
 
 namespace labelprism {
@@ -41,6 +43,7 @@ struct SpaceTables {
   Stored<float> feature_scale;
   Stored<SpaceVector> labels;
   Stored<float> label_scale;
+  Stored<std::int32_t> list_of_label;  // lists of labels that lie together; empty: there are none
 };
 
 class LabelSpace {
@@ -51,15 +54,32 @@ class LabelSpace {
   std::int64_t n_features() const { return static_cast<std::int64_t>(tables_.features.size()); }
   std::int64_t n_labels() const { return static_cast<std::int64_t>(tables_.labels.size()); }
 
-  // The cosines of a row and of labels, which are in range.
-  void cosines(const SparseRow& row, const std::int32_t* labels, std::int64_t count, float* cosines) const;
+  bool has_lists() const { return !lists_.empty(); }
+
+  // Places a row, for the functions below.
+  void place(const SparseRow& row, SpaceRoom& room) const;
+
+  // The cosines of the row that was placed and of labels, which are in range.
+  void cosines(const SpaceRoom& room, const std::int32_t* labels, std::int64_t count, float* cosines) const;
+
+  // Adds the labels nearest to the row that was placed; see SpaceLists.
+  void find_nearest(std::int64_t wanted, const std::uint8_t* allowed, SpaceRoom& room,
+                    std::vector<std::int32_t>& found) const {
+    if (room.is_placed) lists_.find_nearest(*kernels_, wanted, allowed, room, found);
+  }
 
  private:
   SpaceTables tables_;
+  SpaceLists lists_;
   const BlockKernels* kernels_;
 };
 
 // The cosines of rows and their candidates, entry by entry.
 void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& candidates, int n_threads, float* cosines);
+
+// The `n_kept` candidates of each row that are nearest to it, of those given, which ascend, and of the `n_near` labels
+// that lists find; all of them where a row has no place. Without values.
+void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& candidates, std::int64_t n_near,
+                      std::int64_t n_kept, int n_threads, GrowingCsr& sieved);
 
 }  // namespace labelprism

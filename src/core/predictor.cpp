@@ -18,7 +18,8 @@ constexpr std::int64_t kRowsPerTask = 64;
 constexpr std::int64_t kSearchRatio = 16;
 // Labels are retrieved by so many features of a row, its strongest.
 constexpr std::int64_t kStrongFeatures = 16;
-constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
+constexpr float kLeastProbability = 1e-4f;  // of a label by the forest, before its logarithm is taken
+constexpr float kCandidate = -1;            // in place of the probability of a label that fills up
 
 }  // namespace
 
@@ -41,11 +42,13 @@ Predictor::Predictor(const ForestScorer& forest, LabelTables&& tables, const Clu
       prior_(prior, prior + forest.n_labels()),
       kernels_(&block_kernels()) {}
 
-// Fills room.retrieved_ with the nearest centroids and the labels of most votes, ascending.
+// Fills room.retrieved_ with the nearest centroids, the labels of most votes and those near in the space, ascending.
 void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const {
   auto& found = room.retrieved_;
   found.clear();
-  if (settings_.centroid_candidates == 0 && settings_.vote_candidates == 0) return;
+  if (space_ && space_->has_lists() && settings_.space_candidates > 0) {
+    space_->find_nearest(settings_.space_candidates, allowed.flags, room.space_, found);
+  }
   const float least = least_strong_value(*kernels_, row, kStrongFeatures, room.sizes_);
   room.strong_features_.clear();
   room.strong_values_.clear();
@@ -154,7 +157,7 @@ void Predictor::unite(PredictorRoom& room) const {
       const bool is_retrieved = t < retrieved.size() && reached[s] == retrieved[t];
       const float probability = room.forest_.probabilities[s];
       const bool is_candidate = probability > least || (probability == least && equals-- > 0);
-      add(reached[s], is_candidate ? std::log(probability + 1e-4f) : kNotReached,
+      add(reached[s], is_candidate ? std::log(probability + kLeastProbability) : kNotReached,
           is_candidate || is_retrieved ? kCandidate : probability);
       ++s;
       t += is_retrieved ? 1 : 0;
@@ -181,6 +184,42 @@ void Predictor::add_allowed(const AllowList& allowed, PredictorRoom& room) const
   }
 }
 
+void Predictor::measure_in_space(PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  found.space.resize(space_ ? found.labels.size() : 0);
+  if (!space_) return;
+  space_->cosines(room.space_, found.labels.data(), static_cast<std::int64_t>(found.labels.size()), found.space.data());
+}
+
+// Keeps the candidates that are nearest in the space. The others fill up where more labels are wanted than are kept.
+void Predictor::sieve(std::int64_t wanted, PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  auto& cosines = room.sizes_;
+  cosines.clear();
+  for (std::size_t i = 0; i < found.labels.size(); ++i) {
+    if (found.further[i] == kCandidate) cosines.push_back(found.space[i]);
+  }
+  const std::int64_t n_kept = settings_.kept_candidates;
+  if (!room.space_.is_placed || static_cast<std::int64_t>(cosines.size()) <= n_kept) return;
+  auto threshold = room.largest_.threshold(cosines.data(), cosines.size(), n_kept);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < found.labels.size(); ++i) {
+    float further = found.further[i];
+    if (further == kCandidate && !threshold.admits(found.space[i])) {
+      if (wanted <= n_kept) continue;
+      further = std::max(std::exp(found.forest[i]) - kLeastProbability, 0.0f);
+    }
+    found.labels[count] = found.labels[i];
+    found.forest[count] = found.forest[i];
+    found.further[count] = further;
+    found.space[count++] = found.space[i];
+  }
+  found.labels.resize(count);
+  found.forest.resize(count);
+  found.further.resize(count);
+  found.space.resize(count);
+}
+
 // Takes given labels as the candidates, with what the forest, which has been asked, says of them.
 void Predictor::look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const {
   RowCandidates& found = room.found;
@@ -191,7 +230,7 @@ void Predictor::look_up(const std::int32_t* labels, std::int64_t count, Predicto
   for (std::size_t i = 0, s = 0; i < found.labels.size(); ++i) {
     while (s < reached.size() && reached[s] < found.labels[i]) ++s;
     if (s == reached.size()) break;
-    if (reached[s] == found.labels[i]) found.forest[i] = std::log(room.forest_.probabilities[s] + 1e-4f);
+    if (reached[s] == found.labels[i]) found.forest[i] = std::log(room.forest_.probabilities[s] + kLeastProbability);
   }
 }
 
@@ -260,10 +299,6 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
     examples_->vote(row, room.slot_.data(), n_labels(), found.labels.size(), room.examples_, found.examples.data());
   }
   for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
-  found.space.resize(space_ ? found.labels.size() : 0);
-  if (space_) {
-    space_->cosines(row, found.labels.data(), static_cast<std::int64_t>(found.labels.size()), found.space.data());
-  }
 }
 
 // A list without array or bitmap is read to its end, or searched for every candidate.
@@ -308,16 +343,20 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
   const SparseRow row = prepared(given, room);
   const std::int64_t k = std::max(settings_.forest_candidates, wanted);
   forest_.score(row, k, routing, allowed.flags, room.forest_);
+  if (space_) space_->place(row, room.space_);
   if (allowed.flags && allowed.count <= settings_.forest_candidates) {
     room.scored_.clear();
     for (std::int64_t label = 0; label < n_labels(); ++label) {
       if (allowed.flags[label]) room.scored_.push_back(static_cast<std::int32_t>(label));
     }
     look_up(room.scored_.data(), static_cast<std::int64_t>(room.scored_.size()), room);
+    measure_in_space(room);
   } else {
     retrieve(row, allowed, room);
     unite(room);
     if (allowed.flags && allowed.count <= wanted) add_allowed(allowed, room);
+    measure_in_space(room);
+    if (sieves()) sieve(wanted, room);
   }
   if (scored) score(row, room);
 }
@@ -327,6 +366,8 @@ void Predictor::score_given(const SparseRow& given, const std::int32_t* labels, 
   const SparseRow row = prepared(given, room);
   forest_.score(row, settings_.forest_candidates, routing, nullptr, room.forest_);
   look_up(labels, count, room);
+  if (space_) space_->place(row, room.space_);
+  measure_in_space(room);
   score(row, room);
 }
 

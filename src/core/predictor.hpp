@@ -20,6 +20,7 @@
 #include "largest.hpp"
 #include "near_examples.hpp"
 #include "node_rows.hpp"
+#include "nth_largest.hpp"
 
 namespace labelprism {
 
@@ -40,7 +41,9 @@ struct BlendWeights {
 struct PredictorSettings {
   std::int64_t forest_candidates;    // the most probable labels by the forest,
   std::int64_t centroid_candidates;  // the nearest centroids,
-  std::int64_t vote_candidates;      // and the labels that most of the row's features' votes are for
+  std::int64_t vote_candidates;      // the labels that most of the row's features' votes are for,
+  std::int64_t space_candidates;     // and the nearest ones in the space, if that has lists; of all of them
+  std::int64_t kept_candidates;      // so many are kept, the nearest in the space; 0: all
   bool unit_rows;                    // whether rows are made unit first
 };
 
@@ -66,6 +69,8 @@ class PredictorRoom {
   friend class Predictor;
   ScoreRoom forest_;
   ExampleRoom examples_;
+  SpaceRoom space_;
+  LargestValues largest_;
   std::vector<float>
       sum_;  // by label, one that stands for all labels of a damaged model, to a multiple of 8; 0 between two rows
   std::vector<std::int32_t> strong_features_;
@@ -73,7 +78,7 @@ class PredictorRoom {
   std::vector<std::int32_t> summed_;  // the labels that have sums,
   std::vector<float> sums_of_;        // and these
   Largest strongest_;
-  std::vector<std::int32_t> retrieved_;  // by centroids and votes
+  std::vector<std::int32_t> retrieved_;  // by centroids, by votes and in the space
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
@@ -156,6 +161,9 @@ class Predictor {
   std::pair<float, std::int64_t> least_candidate(PredictorRoom& room) const;
   void unite(PredictorRoom& room) const;
   void add_allowed(const AllowList& allowed, PredictorRoom& room) const;
+  bool sieves() const { return space_ && space_->has_lists() && settings_.kept_candidates > 0; }
+  void sieve(std::int64_t wanted, PredictorRoom& room) const;
+  void measure_in_space(PredictorRoom& room) const;
   void look_up(const std::int32_t* labels, std::int64_t count, PredictorRoom& room) const;
   std::int32_t cluster_of(std::int64_t clustering, std::int32_t label) const {
     return static_cast<std::int32_t>(n_labels()) + clusters_.of_label[clustering * n_labels() + label];

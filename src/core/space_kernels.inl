@@ -26,3 +26,13 @@ void dot_vectors(const SpaceVector* table, const std::int32_t* at, std::int64_t 
     products[i] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
   }
 }
+
+// Inner products of whole numbers: no rounding, so lanes may be summed in any order.
+void dot_steps(const SpaceVector* table, std::int64_t count, const std::int16_t* vector, std::int32_t* products) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int8_t* const steps = table[i].steps;
+    std::int32_t sum = 0;
+    for (int j = 0; j < kSpaceWidth; ++j) sum += static_cast<std::int16_t>(steps[j]) * vector[j];
+    products[i] = sum;
+  }
+}

@@ -637,7 +637,12 @@ def learn_space(
 
 class LabelSpace:
     def __init__(
-        self, features: npt.NDArray[np.int8], feature_scale: Float32, labels: npt.NDArray[np.int8], label_scale: Float32
+        self,
+        features: npt.NDArray[np.int8],
+        feature_scale: Float32,
+        labels: npt.NDArray[np.int8],
+        label_scale: Float32,
+        list_of_label: Int32,
     ) -> None: ...
     def cosines(
         self,
@@ -648,6 +653,17 @@ class LabelSpace:
         candidates: Int32,
         n_threads: int = 1,
     ) -> Float32: ...
+    def sieved(
+        self,
+        indptr: Int64,
+        indices: Int32,
+        data: Float32,
+        candidate_indptr: Int64,
+        candidates: Int32,
+        n_near: int,
+        n_kept: int,
+        n_threads: int = 1,
+    ) -> tuple[Int64, Int32]: ...
 
 class Predictor:
     def __init__(
@@ -679,6 +695,8 @@ class Predictor:
         forest_candidates: int,
         centroid_candidates: int,
         vote_candidates: int,
+        space_candidates: int,
+        kept_candidates: int,
         unit_rows: bool,
     ) -> None: ...
     @staticmethod

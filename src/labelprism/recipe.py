@@ -24,7 +24,14 @@ from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
 from labelprism.heads.centroids import label_centroids
 from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
-from labelprism.heads.label_space import Vectors, label_vectors, learned_features, space_arrays, space_cosines
+from labelprism.heads.label_space import (
+    SievingSpace,
+    Vectors,
+    label_vectors,
+    learned_features,
+    space_arrays,
+    space_cosines,
+)
 from labelprism.heads.near_examples import Examples, example_arrays, example_votes, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.metrics import inverse_propensity
@@ -49,6 +56,7 @@ from labelprism.recipe_stages import (
     rounded,
     said_of_held_out,
     settings_for_data,
+    sieving_space,
 )
 
 __all__ = ["PRESETS", "DefaultRecipe", "RecipeSettings", "fit_default"]
@@ -213,11 +221,14 @@ class _Training:
         found = self._candidates(forest, centre, norms, rows)
         self._note("candidates")
         features = self._space_features(rows, found)
+        space = None if features is None else self._space(rows, found, features)
+        if space is not None and space.lists is not None:
+            found = self._sieved(forest, centre, norms, rows, found, space)
         self._note("space")
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)
         self._note("head")
-        learned = self._blend(rows, found, head, features)
+        learned = self._blend(rows, found, head, space)
         clusters = clusters if learned.uses_clusters else None
         del found  # all that is not needed any more makes room for the tables
         self._note("blend")
@@ -229,8 +240,9 @@ class _Training:
         )
         labels = LabelFacts(bias, label_mass(rows.learned.Y, rows.learned.weight), norms)
         more = example_arrays(self._examples(rows.learned)) if learned.uses_examples else {}
-        if learned.uses_space and features is not None:
-            more |= space_arrays(features, label_vectors(*rows.learned, features, self.n_threads))
+        if space is not None and (learned.uses_space or space.lists is not None):
+            placed = label_vectors(*rows.learned, space.features, self.n_threads)
+            more |= space_arrays(space.features, placed, space.lists)
         del rows, head
         arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters, self.n_threads)
         arrays |= more
@@ -310,6 +322,25 @@ class _Training:
         self.stages.save("space", features._asdict())
         return features
 
+    def _space(self, rows: _Rows, found: _Found, features: Vectors) -> SievingSpace:
+        """Return a space with its labels, and with lists if it is to sieve candidates."""
+        labels = label_vectors(*rows.seen, features, self.n_threads).vectors
+        held = _rows_from(found.indptr, found.labels, rows.n_seen)
+        return sieving_space(features, labels, rows.held_out, held, self.settings, self.seed, self.n_threads)
+
+    def _sieved(
+        self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows, found: _Found,
+        space: SievingSpace,
+    ) -> _Found:  # fmt: skip
+        """Return the candidates of all rows that the space keeps, or brings in."""
+        numbers = (self.settings.space_candidates, self.settings.kept_candidates, self.n_threads)
+        indptr, labels = space.kept(rows.X, found.indptr, found.labels, *numbers)
+        tables = _centroid_tables(centre, norms, self.settings, self.n_threads)
+        native = self._finder(forest, tables, self.settings.forest_candidates)
+        asked = (*csr_parts(rows.held_out.X), *_rows_from(indptr, labels, rows.n_seen))
+        _, log_forest, _, cosine, *_ = native.score_candidates(*asked, forest.smallest, self.n_threads)
+        return _Found(indptr, labels, log_forest, cosine)
+
     def _finder(self, forest: SpectralForest, tables: Any, n_candidates: int) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
         return _core.Predictor(
@@ -325,6 +356,8 @@ class _Training:
             forest_candidates=n_candidates,
             centroid_candidates=self.settings.centroid_candidates,
             vote_candidates=self.settings.vote_candidates,
+            space_candidates=0,
+            kept_candidates=0,
             unit_rows=False,
         )
 
@@ -369,7 +402,7 @@ class _Training:
         asked = clusters.candidate_classes(*candidates, rows.n_seen, self.n_threads)
         return (classes_of_rows(rows.learned.Y, clusters, self.n_threads), *asked)
 
-    def _blend(self, rows: _Rows, found: _Found, head: _Head, features: Vectors | None) -> Learned:
+    def _blend(self, rows: _Rows, found: _Found, head: _Head, space: SievingSpace | None) -> Learned:
         if rows.n_seen == rows.X.shape[0]:
             return Learned()
         indptr, labels = _rows_from(found.indptr, found.labels, rows.n_seen)
@@ -378,9 +411,8 @@ class _Training:
         if asks_examples(self.settings, rows.Y.shape[1], rows.seen.X.nnz):
             examples = self._examples(rows.seen)
             votes = example_votes(examples, rows.held_out.X, indptr, labels, rows.Y.shape[1], self.n_threads)
-        if features is not None:
-            placed = label_vectors(*rows.seen, features, self.n_threads).vectors
-            cosines = space_cosines(features, placed, rows.held_out.X, indptr, labels, self.n_threads)
+        if space is not None:
+            cosines = space_cosines(*space[:2], rows.held_out.X, indptr, labels, self.n_threads)
         said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said, votes, cosines)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
         return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)

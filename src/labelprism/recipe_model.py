@@ -146,6 +146,8 @@ class DefaultRecipe:
             forest_candidates=n_candidates,
             centroid_candidates=settings.centroid_candidates,
             vote_candidates=settings.vote_candidates,
+            space_candidates=settings.space_candidates,
+            kept_candidates=settings.kept_candidates,
             unit_rows=settings.unit_rows,
         )
 
@@ -189,7 +191,9 @@ class DefaultRecipe:
     def most_candidates(self) -> int:
         """How many candidates a row has at most."""
         own = self.settings
-        return min(own.forest_candidates + own.centroid_candidates + own.vote_candidates, self.n_labels_)
+        of_space = own.space_candidates if "space_lists" in self.arrays else 0
+        found = own.forest_candidates + own.centroid_candidates + own.vote_candidates + of_space
+        return min(found, self.n_labels_)
 
     def candidates(self, X: Any, n_jobs: int | None = None) -> sp.csr_array:
         """Return the candidates of every row, with log p_F.

@@ -80,6 +80,15 @@ class RecipeSettings:
     space_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with the space for it to be
         taken.
+    kept_candidates : int
+        How many candidates of a row a space keeps, those that lie nearest to it, and as many more as the forest for
+        rows of several labels. No more trees, and no more candidates for many labels, are needed then. 0: it keeps all.
+    space_candidates : int
+        How many candidates such a space brings in before: the labels that lie nearest to the row.
+    sieve_up_to_labels_per_row : float
+        Where rows have more labels than so many on average, a space keeps all candidates, and brings in none,
+    sieve_loss : float
+        and also if, of the labels of held-out rows that were found without it, more than such a share would be lost.
     space_tolerance : float
         The head's tolerance where a space is asked for, if `head` names none: its last steps matter less then.
     training_smallest, training_noise_scale : float
@@ -115,11 +124,15 @@ class RecipeSettings:
     cluster_gain: float = 0.0
     longest_example_list: int = 1024
     examples_from_labels: int = 5000
-    example_gain: float = 15.0
+    example_gain: float = 30.0
     space_passes: int = 5
     space_from_labels: int = 1500
     space_up_to_labels_per_row: float = 6.0
     space_gain: float = 5.0
+    kept_candidates: int = 30
+    space_candidates: int = 10
+    sieve_up_to_labels_per_row: float = 3.0
+    sieve_loss: float = 0.01
     space_tolerance: float = 0.8
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
@@ -131,6 +144,7 @@ class RecipeSettings:
         """Raise a ValueError where a number of candidates is out of range, before a forest has been grown for it."""
         least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
         least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
+        least |= {"space_candidates": 0, "kept_candidates": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= _MOST_CANDIDATES:
@@ -152,6 +166,8 @@ PRESETS: dict[str, RecipeSettings] = {
         examples_from_labels=0,
         example_gain=5.0,
         space_passes=10,
+        kept_candidates=80,
+        space_candidates=20,
         space_tolerance=0.3,
     ),
     "fast": RecipeSettings(
@@ -164,5 +180,6 @@ PRESETS: dict[str, RecipeSettings] = {
         label_clusterings=0,
         more_trees=0,
         space_passes=3,
+        kept_candidates=20,
     ),
 }

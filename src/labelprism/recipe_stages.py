@@ -23,6 +23,7 @@ from labelprism.heads.blend import (
     log_head,
 )
 from labelprism.heads.label_clusters import LabelClusters, merged_classes
+from labelprism.heads.label_space import SievingSpace, Vectors, label_lists
 from labelprism.heads.near_examples import MOST_ENTRIES
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_calibration import Calibration, learned_calibration
@@ -96,26 +97,31 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     labels are very many, and the true ones harder to find. Centroids find none that votes do not where rows have
     several. Clusters of labels say little where rows have many labels of one cluster, or where clusters are few or very
     many, and a space of features and labels tells little of rows with many labels, or of few labels: one tree more is
-    in place of either, as where rows have several labels, and two are in place of both.
+    in place of either, as where rows have several labels, and two are in place of both. A space that finds candidates
+    itself, which it cannot well for rows of several labels, stands for more trees and for more candidates.
     """
+    has_space = settings.space_passes > 0 and n_labels >= settings.space_from_labels
+    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row
+    sieves = has_space and settings.use_learned_blend and settings.kept_candidates > 0
+    sieves = sieves and labels_per_row <= settings.sieve_up_to_labels_per_row
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     few_labels = settings.centroids_up_to_labels_per_row
-    further = round(settings.candidates_per_doubling * max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0))
+    doublings = 0.0 if sieves else max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0)
+    further = round(settings.candidates_per_doubling * doublings)
     settings = replace(
         settings,
         forest_candidates=settings.forest_candidates + more + further,
         training_candidates=settings.training_candidates + more + further,
         vote_candidates=settings.vote_candidates + further if settings.vote_candidates else 0,
         centroid_candidates=settings.centroid_candidates if labels_per_row <= few_labels else 0,
+        kept_candidates=settings.kept_candidates + more if sieves else 0,
     )
     # Not all in one cluster.
     fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
     is_clustered = settings.use_head and settings.label_clusterings > 0 and fewest <= n_labels <= most
     is_clustered = is_clustered and labels_per_row <= settings.cluster_up_to_labels_per_row
-    has_space = settings.space_passes > 0 and n_labels >= settings.space_from_labels
-    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row
     has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
-    needs_tree = labels_per_row >= settings.more_trees_from_labels_per_row or not has_both
+    needs_tree = not sieves and (labels_per_row >= settings.more_trees_from_labels_per_row or not has_both)
     n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_tree + has_neither)
     return replace(
         settings,
@@ -142,6 +148,36 @@ def asks_space(settings: RecipeSettings, n_entries: int) -> bool:
     n_entries : int
     """
     return settings.use_learned_blend and settings.space_passes > 0 and n_entries <= MOST_ENTRIES
+
+
+def sieving_space(
+    features: Vectors, labels: Vectors, held_out: Any, found: tuple[Int64, Int32], settings: RecipeSettings, seed: int,
+    n_threads: int = 1,
+) -> SievingSpace:  # fmt: skip
+    """Return a space, with lists of labels if it is to sieve candidates.
+
+    It is if that is asked for, and if hardly any true labels of the held-out rows are lost by it.
+
+    Parameters
+    ----------
+    features, labels : Vectors
+    held_out : tuple
+        Held-out rows, X (n, d), their labels, Y (n, c), sorted, and perhaps more.
+    found : tuple of int64 and int32 arrays
+        CSR of the candidates of these rows that were found without the space.
+    settings : RecipeSettings
+        As from `settings_for_data`.
+    seed : int
+    n_threads : int
+    """
+    without = SievingSpace(features, labels, None)
+    if settings.kept_candidates == 0:
+        return without
+    space = without._replace(lists=label_lists(labels, seed, n_threads))
+    X, Y = held_out[:2]
+    kept = space.kept(X, *found, settings.space_candidates, settings.kept_candidates, n_threads)
+    n_before, n_after = (np.count_nonzero(is_true_label(*candidates, Y)) for candidates in (found, kept))
+    return space if n_after >= (1 - settings.sieve_loss) * n_before else without
 
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:

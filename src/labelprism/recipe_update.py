@@ -4,7 +4,8 @@ The labels of the new rows join the leaves that the rows reach, so labels that t
 place; the classifiers go on from where they were, those of new labels from nothing; centroids move. Clusters of labels
 stay as they are; a new label, when it has its first rows, joins those of the label whose centroid is nearest to its
 own. Where near examples vote, the new rows are among them. In a space of features and labels, labels move towards their
-new rows; features stay. The blend and the calibration stay as they were learned.
+new rows; features stay, and so do lists of labels, which new labels join in the same way. The blend and the calibration
+stay as they were learned.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from labelprism._arrays import Float32, Int32
 from labelprism._threads import thread_count
 from labelprism._weights import label_mass
 from labelprism.heads.centroids import centroids, label_sums, row_norms
-from labelprism.heads.label_space import kept_space, label_vectors, space_arrays
+from labelprism.heads.label_space import joined_lists, kept_space, label_vectors, space_arrays
 from labelprism.heads.near_examples import example_arrays, joined_examples, kept_examples, strongest_examples
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_model import Arrays, DefaultRecipe, label_arrays
@@ -98,7 +99,9 @@ def _moved_labels(
     if kept is None:
         return {}
     features, labels = kept
-    return space_arrays(features, label_vectors(X, Y, weight, features, n_threads, before=labels))
+    moved = label_vectors(X, Y, weight, features, n_threads, before=labels)
+    lists = model.arrays.get("space_lists")
+    return space_arrays(features, moved, None if lists is None else joined_lists(lists, labels, moved))
 
 
 def _learned_head(

@@ -113,7 +113,8 @@ def test_nine_trees_that_are_not_spread_clusters_of_labels_near_examples_and_a_s
     rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gains = {"cluster_gain": -1e9, "example_gain": -1e9, "space_gain": -1e9, "space_from_labels": 0}
-    forced = replace(PRESETS["accurate"], cluster_labels=20, **gains)
+    sieve = {"kept_candidates": 30, "sieve_loss": 1.0}
+    forced = replace(PRESETS["accurate"], cluster_labels=20, **gains, **sieve)
     monkeypatch.setitem(PRESETS, "accurate", forced)
     X, Y = (matrix[:3000] for matrix in rows)
     model = DaskPrismClassifier(preset="accurate", random_state=0, client=client)
@@ -125,7 +126,7 @@ def test_nine_trees_that_are_not_spread_clusters_of_labels_near_examples_and_a_s
     assert model.recipe_.blend_ == pytest.approx(local.recipe_.blend_, rel=1e-3)
     assert local.recipe_.arrays["cluster_bias"].size > 3
     assert local.recipe_.arrays["example_label_begin"].size == 3001
-    assert local.recipe_.arrays["space_labels"].any()
+    assert local.recipe_.arrays["space_lists"].any()
     for name, array in local.recipe_.arrays.items():
         if name.startswith(("forest_", "cluster_", "example_", "space_")) or name in ("head_bias", "label_vote_begin"):
             np.testing.assert_array_equal(model.recipe_.arrays[name], array, err_msg=name)

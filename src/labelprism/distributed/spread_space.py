@@ -1,4 +1,7 @@
-"""The space of features and labels on a cluster: one worker learns it from the rows of all chunks."""
+"""The space of features and labels on a cluster.
+
+One worker learns it from the rows of all chunks; the candidates of each chunk are sieved where it is.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from labelprism._arrays import Float32
+from labelprism._arrays import Float32, csr_parts
 from labelprism.distributed.chunks import Chunk
+from labelprism.distributed.finding import Found
 from labelprism.distributed.label_shards import Lists, task_threads
-from labelprism.heads.label_space import SpaceLabels, Vectors, label_vectors, learned_features
+from labelprism.filters import SpectralForest
+from labelprism.heads.label_space import SievingSpace, SpaceLabels, label_vectors, learned_features
+from labelprism.recipe_settings import RecipeSettings
+from labelprism.recipe_stages import sieving_space
 
 
 class Space(NamedTuple):
@@ -18,19 +25,20 @@ class Space(NamedTuple):
 
     Attributes
     ----------
-    features : Vectors
-    seen_labels, labels : SpaceLabels
-        Of the rows that were learned from, and of these and held-out ones.
+    seen : SievingSpace
+        Of the rows that were learned from.
+    labels : SpaceLabels
+        Of these and of held-out ones.
     """
 
-    features: Vectors
-    seen_labels: SpaceLabels
+    seen: SievingSpace
     labels: SpaceLabels
 
 
 def space_of(
-    chunks: list[Chunk], candidates: list[Lists], held: Chunk | None, passes: int, seed: int, n_jobs: int | None
-) -> Space:
+    chunks: list[Chunk], candidates: list[Lists], held: Chunk, found: Found, joins: bool, settings: RecipeSettings,
+    seed: int, n_jobs: int | None,
+) -> Space:  # fmt: skip
     """Learn a space; see `fit_default`, which learns the same.
 
     The recipe asks for it only where the rows are few enough to be in the memory of one process.
@@ -40,19 +48,41 @@ def space_of(
     chunks : list of Chunk
     candidates : list of Lists
         Of the rows of each chunk.
-    held : Chunk or None
-        Held-out rows that labels learn from in the end.
-    passes, seed : see `learned_features`
+    held : Chunk
+        Held-out rows.
+    found : Found
+        Their candidates.
+    joins : bool
+        Whether labels learn from held-out rows in the end.
+    settings : RecipeSettings
+    seed : int
     n_jobs : int or None
     """
     n_threads = task_threads(n_jobs)
     lengths = np.concatenate([np.diff(own.indptr) for own in candidates])
-    found = np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([own.labels for own in candidates])
+    of_rows = np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([own.labels for own in candidates])
     rows = _joined(chunks)
-    features = learned_features(*rows, found, passes, seed, n_threads)
-    seen_labels = label_vectors(*rows, features, n_threads)
-    labels = seen_labels if held is None else label_vectors(*_joined([*chunks, held]), features, n_threads)
-    return Space(features, seen_labels, labels)
+    features = learned_features(*rows, of_rows, settings.space_passes, seed, n_threads)
+    labels = label_vectors(*rows, features, n_threads)
+    seen = sieving_space(features, labels.vectors, held, found.held[:2], settings, seed, n_threads)
+    return Space(seen, label_vectors(*_joined([*chunks, held]), features, n_threads) if joins else labels)
+
+
+def sieved_chunk(chunk: Chunk, candidates: Lists, space: Space, settings: RecipeSettings) -> Lists:
+    """Return the candidates of a chunk's rows that the space keeps, or brings in; see `fit_default`."""
+    if space.seen.lists is None:
+        return candidates
+    return Lists(*space.seen.kept(chunk.X, *candidates, settings.space_candidates, settings.kept_candidates))
+
+
+def sieved_found(found: Found, held: Chunk, space: Space, settings: RecipeSettings) -> Found:
+    """Return the same for the held-out rows, with what forest and centroids say of them."""
+    if space.seen.lists is None:
+        return found
+    kept = sieved_chunk(held, Lists(*found.held[:2]), space, settings)
+    predictor = found.finder._made_predictor(settings.forest_candidates)
+    said = predictor.score_candidates(*csr_parts(held.X), *kept, SpectralForest(**settings.forest).smallest)
+    return found._replace(held=(*kept, said[1], said[3]))
 
 
 def _joined(chunks: list[Chunk]) -> tuple[sp.csr_array, sp.csr_array, Float32 | None]:

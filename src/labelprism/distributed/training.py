@@ -50,7 +50,7 @@ from labelprism.distributed.label_shards import (
     stacked,
 )
 from labelprism.distributed.spread_growth import SpreadLimits
-from labelprism.distributed.spread_space import Space, space_of
+from labelprism.distributed.spread_space import Space, sieved_chunk, sieved_found, space_of
 from labelprism.distributed.spread_tasks import total_of
 from labelprism.distributed.subtrees import grown_forest
 from labelprism.filters import SpectralForest
@@ -157,8 +157,13 @@ class DistributedTraining:
         offered = cluster.fetch("candidates", cluster.submit("candidates", "offered", offered_by, found, first=True))
         self.clusters, clusters = self._clusters(centres)
         self._note("centroids")
+        placed = self._space(seen, candidates, held, found, joins) if n_held else None
+        if placed is not None and self.settings.kept_candidates:
+            sieves = [(*each, placed, self.settings) for each in zip(seen.futures, candidates, strict=True)]
+            candidates = cluster.submit_all("candidates", "sieve", sieved_chunk, sieves)
+            held_by = (found, held, placed, self.settings)
+            found = cluster.submit("candidates", "held-sieve", sieved_found, *held_by, first=True)
         shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered, clusters)
-        placed = self._space(seen, candidates, held, joins) if n_held else None
         cluster.watch(candidates, "finding candidates")
         self._note("candidates")
         # What is ready comes to this process while classifiers are trained.
@@ -321,13 +326,13 @@ class DistributedTraining:
         found = [self.cluster.submit("head", "examples", chunk_examples, chunk, longest) for chunk in seen.futures]
         return [self.cluster.fetch("head", part) for part in found]
 
-    def _space(self, seen: Chunks, candidates: list[Any], held: Any, joins: bool) -> Any:
+    def _space(self, seen: Chunks, candidates: list[Any], held: Any, found: Any, joins: bool) -> Any:
         """Return the future of a space of features and labels; None where it is not asked if it helps."""
         if not asks_space(self.settings, sum(facts.n_entries for facts in seen.facts)):
             return None
-        more = held if joins else None
-        how = (self.settings.space_passes, self.seed, self.n_jobs)
-        return self.cluster.submit("head", "space", space_of, seen.futures, candidates, more, *how, first=True)
+        rows = (seen.futures, candidates, held, found, joins)
+        how = (self.settings, self.seed, self.n_jobs)
+        return self.cluster.submit("candidates", "space", space_of, *rows, *how, first=True)
 
     def _blend(
         self, of_held: Any, n_held: int, shards: list[Shard], seen: Chunks, counts: LabelCounts,
@@ -344,7 +349,7 @@ class DistributedTraining:
             joined = joined_examples(examples, self.settings.longest_example_list)
             votes = example_votes(joined, held.X, indptr, at, held.Y.shape[1])
         if space is not None:
-            cosines = space_cosines(space.features, space.seen_labels.vectors, held.X, indptr, at)
+            cosines = space_cosines(space.seen.features, space.seen.labels, held.X, indptr, at)
         said = said_of_held_out(margins, indptr, at, self.clusters)
         opinions = Opinions(indptr, at, log_forest, cosine, *said, votes, cosines)
         return learned_blend(opinions, held.Y, seen.counts.weighted, importance, self.settings)
@@ -362,8 +367,8 @@ class DistributedTraining:
         arrays = recipe_arrays(tables, weights, centre, LabelFacts(bias, counts, norms), self.settings, clusters)
         if learned.uses_examples:
             arrays |= example_arrays(joined_examples(examples, self.settings.longest_example_list))
-        if learned.uses_space and space is not None:
-            arrays |= space_arrays(space.features, space.labels)
+        if space is not None and (learned.uses_space or space.seen.lists is not None):
+            arrays |= space_arrays(space.seen.features, space.labels, space.seen.lists)
         grown = SpectralForest(**self.settings.forest)
         return DefaultRecipe(
             arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)

@@ -22,12 +22,16 @@ from labelprism import _core
 from labelprism._arrays import CSRParts, Float32, Int32, Int64, csr_of, csr_parts, row_range
 from labelprism._progress import watched
 from labelprism._weights import label_mass
+from labelprism.heads.label_clusters import label_clusters
 
 Arrays = dict[str, npt.NDArray[Any]]
 Float64 = npt.NDArray[np.float64]
 
 WIDTH = 64
 """The number of dimensions: a vector in bytes is a line of the cache (space_vectors.hpp)."""
+
+LIST_LABELS = 128
+"""The most labels of a list."""
 
 _RATE = 1.0  # how far a feature moves in its first step
 _SCALE = 5.0  # of cosines in the softmax: a soft one, so that labels keep their places relative to each other
@@ -36,8 +40,10 @@ _FIRST_SQUARES = 1e-3
 _MULTIPLICATIONS = 2  # of random vectors with X'Y, to find its strongest directions
 _LEAST_EIGENVALUE = 1e-10  # of the largest: what is below is rounding
 _FEATURES_AT_ONCE = 4096
+_LABELS_AT_ONCE = 64  # new ones, whose cosines with all others are held
 _ROWS_AT_ONCE = 1 << 15
 _NO_WEIGHT = np.zeros(0, np.float32)
+_NO_LISTS = np.zeros(0, np.int32)
 
 
 class Vectors(NamedTuple):
@@ -67,6 +73,47 @@ class SpaceLabels(NamedTuple):
 
     vectors: Vectors
     norms: Float32
+
+
+class SievingSpace(NamedTuple):
+    """A space that says which candidates of a row are near.
+
+    Attributes
+    ----------
+    features, labels : Vectors
+    lists : int32 array of shape (c,) or None
+        See `label_lists`; None where it neither finds candidates nor leaves any out.
+    """
+
+    features: Vectors
+    labels: Vectors
+    lists: Int32 | None
+
+    def kept(
+        self, X: sp.csr_array, indptr: Int64, candidates: Int32, n_near: int, n_kept: int, n_threads: int = 1
+    ) -> tuple[Int64, Int32]:
+        """Return the candidates of each row that are nearest to it, of those given and of the nearest of all labels.
+
+        Of a few lists that are near the row, all labels are looked at.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n, d)
+        indptr, candidates : int arrays of shapes (n + 1,) and (m,)
+            The candidates of each row, ascending.
+        n_near : int
+            How many of all labels; 0 where there are no lists.
+        n_kept : int
+            How many candidates of a row are kept.
+        n_threads : int
+
+        Returns
+        -------
+        indptr, candidates : int arrays
+            Those that are kept, ascending.
+        """
+        space = _core.LabelSpace(*self.features, *self.labels, _NO_LISTS if self.lists is None else self.lists)
+        return space.sieved(*csr_parts(X), indptr, candidates, n_near, n_kept, n_threads)
 
 
 def learned_features(
@@ -147,8 +194,48 @@ def space_cosines(
         The candidates of each row.
     n_threads : int
     """
-    space = _core.LabelSpace(*features, *labels)
+    space = _core.LabelSpace(*features, *labels, _NO_LISTS)
     return space.cosines(*csr_parts(X), indptr, candidates, n_threads)
+
+
+def label_lists(labels: Vectors, seed: int, n_threads: int = 1) -> Int32:
+    """Return the list of every label: labels that lie together are in one.
+
+    Parameters
+    ----------
+    labels : Vectors
+    seed : int
+    n_threads : int
+        The result does not depend on it.
+    """
+    c = labels.scale.size
+    directions = csr_of(
+        WIDTH * np.arange(c + 1), np.tile(np.arange(WIDTH, dtype=np.int32), c), as_floats(labels).ravel(), (c, WIDTH)
+    )
+    return np.asarray(label_clusters(directions, 1, LIST_LABELS, seed, n_threads).of_label[0])
+
+
+def joined_lists(lists: Int32, before: SpaceLabels, after: SpaceLabels) -> Int32:
+    """Return the lists of all labels after new rows.
+
+    A label that had no place so far joins the list of the nearest one of those that had.
+
+    Parameters
+    ----------
+    lists : int32 array of shape (old labels,)
+    before, after : SpaceLabels
+    """
+    n_new, known = after.norms.size - lists.size, np.flatnonzero(before.norms > 0)
+    joined = np.concatenate([lists, np.zeros(n_new, np.int32)])
+    joining = np.setdiff1d(np.flatnonzero(after.norms > 0), known)
+    if not known.size:
+        return joined
+    old = as_floats(before.vectors)[known]
+    new = as_floats(Vectors(after.vectors.steps[joining], after.vectors.scale[joining]))
+    for begin in range(0, joining.size, _LABELS_AT_ONCE):
+        part = slice(begin, begin + _LABELS_AT_ONCE)
+        joined[joining[part]] = lists[known[np.argmax(new[part] @ old.T, axis=1)]]
+    return joined
 
 
 def as_bytes(vectors: Float32) -> Vectors:
@@ -166,9 +253,10 @@ def as_floats(vectors: Vectors) -> Float32:
 # ------------------------------------------------------------------------------------------------- arrays of a model
 
 
-def space_arrays(features: Vectors, labels: SpaceLabels) -> Arrays:
-    """Return the arrays that a model keeps of its space."""
+def space_arrays(features: Vectors, labels: SpaceLabels, lists: Int32 | None = None) -> Arrays:
+    """Return the arrays that a model keeps of its space; `lists` where it finds and sieves candidates."""
     return {
+        **({} if lists is None else {"space_lists": lists}),
         "space_features": features.steps,
         "space_feature_scale": features.scale,
         "space_labels": labels.vectors.steps,
@@ -196,7 +284,7 @@ def kept_space(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Vectors, SpaceLa
 def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | None:
     """Return what knows the cosines of rows and labels, of a model's arrays; None where these have no space."""
     kept = kept_space(arrays)
-    return None if kept is None else _core.LabelSpace(*kept[0], *kept[1].vectors)
+    return None if kept is None else _core.LabelSpace(*kept[0], *kept[1].vectors, arrays.get("space_lists", _NO_LISTS))
 
 
 # ----------------------------------------------------------------------------------------------------- how it is done
