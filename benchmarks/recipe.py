@@ -46,6 +46,8 @@ STEPS: dict[str, RecipeSettings] = {
     "two clusterings of labels": replace(DEFAULT, label_clusterings=2),
     "no space of features and labels": replace(DEFAULT, space_passes=0),
     "ten passes for the space": replace(DEFAULT, space_passes=10),
+    "a space that keeps all candidates and finds none": replace(DEFAULT, kept_candidates=0),
+    "a space that keeps 30 candidates and finds none": replace(DEFAULT, space_candidates=0),
     "no head": replace(DEFAULT, use_head=False, more_trees=0),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "centroids for rows of several labels too": replace(DEFAULT, centroids_up_to_labels_per_row=1e9),

@@ -20,7 +20,6 @@ from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
 from labelprism.recipe_stages import (
     asks_examples,
-    asks_space,
     labelled_elsewhere,
 )
 from labelprism.recipe_update import updated
@@ -184,7 +183,10 @@ def test_scores_are_those_of_the_twin(data: Any, model: DefaultRecipe) -> None:
         found = dict(zip(log_forest.indices[part].tolist(), reached.tolist(), strict=True))
         x = X[[i]].toarray()[0]
         near = [label for label in labels[i] if label >= 0 and label not in found]
-        assert len(near) <= model.settings.centroid_candidates + model.settings.vote_candidates + 10
+        assert (
+            len(near)
+            <= model.settings.centroid_candidates + model.settings.vote_candidates + model.settings.space_candidates
+        )
         expected = _reference.blended_row(
             x,
             found,
@@ -399,8 +401,6 @@ def test_a_space_is_of_all_rows_and_taken_where_it_makes_the_labels_likelier(dat
     asked = np.asarray(found.indptr, np.int64), np.asarray(found.indices, np.int32)
     unit = sp.csr_array(normalize(data[2]))
     np.testing.assert_allclose(said, space_cosines(features, labels.vectors, unit, *asked), atol=1e-6)
-    asks = [asks_space(replace(RecipeSettings(), space_passes=p), n) for p, n in ((5, 2**26), (5, 2**26 + 1), (0, 9))]
-    assert asks == [True, False, False]
 
 
 def test_a_space_keeps_the_nearest_candidates_and_brings_in_some(data: Any) -> None:
@@ -425,7 +425,9 @@ def test_candidates_that_are_not_kept_fill_up(data: Any) -> None:
     model = fit_default(*data[:2], preset=SIEVED)
     n_kept = model.settings.kept_candidates
     first, scores = model.predict_topk(data[2], n_kept)
-    labels, more_scores = model.predict_topk(data[2], model.most_candidates)
+    labels, more_scores = model.predict_topk(data[2], 25)
+    for k in range(1, 25):  # the first labels do not depend on how many are asked for
+        np.testing.assert_array_equal(model.predict_topk(data[2], k)[0], labels[:, :k])
     np.testing.assert_array_equal(labels[:, :n_kept], first)
     np.testing.assert_array_equal(more_scores[:, :n_kept], scores)
     assert (np.diff(more_scores[:, : n_kept + 3], axis=1) <= 0).all()
@@ -445,6 +447,10 @@ def test_a_space_that_loses_labels_keeps_all_candidates(data: Any) -> None:
     assert "space_labels" in placed.arrays  # to sieve, though its cosines are no term of the blend
     assert placed.blend_.space == 0.0
     assert "space_labels" not in refused.arrays
+    assert (refused.settings.kept_candidates, refused.settings.space_candidates) == (0, 0)
+    older = {k: v for k, v in placed.meta["settings"].items() if k not in ("kept_candidates", "space_candidates")}
+    arrays = {name: array for name, array in placed.arrays.items() if name != "space_lists"}
+    assert DefaultRecipe(arrays, {**placed.meta, "settings": older}).settings.kept_candidates == 0
     several = replace(SIEVED, sieve_up_to_labels_per_row=1.0)
     assert "space_lists" not in fit_default(*data[:2], preset=several).arrays
 

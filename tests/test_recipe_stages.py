@@ -78,7 +78,7 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
 def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int
 ) -> None:
-    adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row)
+    adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row, 10**6, 100)
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
     assert adapted.training_candidates == adapted.forest_candidates == candidates
     has_space = n_labels >= 1500 and labels_per_row <= 6
@@ -86,14 +86,20 @@ def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     # A space that finds candidates itself stands for trees and for more candidates.
     sieves = has_space and labels_per_row <= 3
     assert adapted.kept_candidates == (30 + candidates - 25 if sieves else 0)
-    blind = settings_for_data(RecipeSettings(use_learned_blend=False), n_labels, labels_per_row)
+    # Of more stored values a space is not learned.
+    larger = settings_for_data(RecipeSettings(), n_labels, labels_per_row, 2**26 + 1, 100)
+    assert (larger.space_passes, larger.kept_candidates) == (0, 0)
+    assert larger.forest["n_trees"] >= 2
+    without_held_out = settings_for_data(RecipeSettings(), n_labels, labels_per_row, 10**6, 0)
+    assert (without_held_out.space_passes, without_held_out.kept_candidates) == (0, 0)
+    blind = settings_for_data(RecipeSettings(use_learned_blend=False), n_labels, labels_per_row, 10**6, 100)
     assert blind.kept_candidates == 0  # there are no held-out rows to ask whether it loses anything
 
 
 @pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (14.0, 0)])
 def test_centroids_bring_in_no_candidates_where_rows_have_several_labels(labels_per_row: float, wanted: int) -> None:
-    assert settings_for_data(RecipeSettings(), 5000, labels_per_row).centroid_candidates == wanted
-    assert settings_for_data(PRESETS["accurate"], 5000, labels_per_row).centroid_candidates == 10
+    assert settings_for_data(RecipeSettings(), 5000, labels_per_row, 10**6, 100).centroid_candidates == wanted
+    assert settings_for_data(PRESETS["accurate"], 5000, labels_per_row, 10**6, 100).centroid_candidates == 10
 
 
 def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:

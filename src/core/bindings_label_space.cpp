@@ -84,7 +84,7 @@ void bind_label_space(nb::module_& m) {
           array("list_of_label"),
           "The arrays are used, not copied: (d, 64) and (c, 64) bytes, and a number for each row. `list_of_label` is "
           "the "
-          "number of a list for every label, or empty.")
+          "number of a list for every label, or empty; vectors are copied then, list by list.")
       .def(
           "cosines",
           [](const LabelSpace& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,

@@ -28,4 +28,9 @@ struct SparseRow {
   std::int64_t count;
 };
 
+inline SparseRow sparse_row(const CsrView& X, std::int64_t row) {
+  const std::int64_t first = X.indptr[row];
+  return {X.indices + first, X.data + first, X.indptr[row + 1] - first};
+}
+
 }  // namespace labelprism

@@ -216,11 +216,6 @@ class SpaceMoves {
   std::array<float, static_cast<std::size_t>(kWidth)> scaled_;
 };
 
-SparseRow row_of(const CsrView& X, std::int64_t row) {
-  const std::int64_t first = X.indptr[row];
-  return {X.indices + first, X.data + first, X.indptr[row + 1] - first};
-}
-
 // The candidates of one row at a time.
 class SpaceSieve {
  public:
@@ -334,7 +329,7 @@ void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& can
     SpaceRoom room;
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t first = candidates.indptr[r];
-      space.place(row_of(X, r), room);
+      space.place(sparse_row(X, r), room);
       space.cosines(room, candidates.indices + first, candidates.indptr[r + 1] - first, cosines + first);
     }
   });
@@ -349,7 +344,7 @@ void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& 
       GrowingCsr& piece = pieces[static_cast<std::size_t>(begin / kRowsPerTask)];
       for (std::int64_t r = begin; r < end; ++r) {
         const std::int64_t first = candidates.indptr[r];
-        sieve.add(space, row_of(X, r), candidates.indices + first, candidates.indptr[r + 1] - first, n_near, n_kept,
+        sieve.add(space, sparse_row(X, r), candidates.indices + first, candidates.indptr[r + 1] - first, n_near, n_kept,
                   piece);
       }
     });

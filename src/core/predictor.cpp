@@ -18,8 +18,7 @@ constexpr std::int64_t kRowsPerTask = 64;
 constexpr std::int64_t kSearchRatio = 16;
 // Labels are retrieved by so many features of a row, its strongest.
 constexpr std::int64_t kStrongFeatures = 16;
-constexpr float kLeastProbability = 1e-4f;  // of a label by the forest, before its logarithm is taken
-constexpr float kCandidate = -1;            // in place of the probability of a label that fills up
+constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
 
 }  // namespace
 
@@ -49,6 +48,13 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
   if (space_ && space_->has_lists() && settings_.space_candidates > 0) {
     space_->find_nearest(settings_.space_candidates, allowed.flags, room.space_, found);
   }
+  if (settings_.centroid_candidates > 0 || settings_.vote_candidates > 0) add_by_features(row, allowed, room);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+}
+
+// Adds the nearest centroids and the labels of most votes to room.retrieved_.
+void Predictor::add_by_features(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const {
   const float least = least_strong_value(*kernels_, row, kStrongFeatures, room.sizes_);
   room.strong_features_.clear();
   room.strong_values_.clear();
@@ -59,8 +65,6 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
   }
   add_strongest(tables_.near, settings_.centroid_candidates, allowed, room);
   add_strongest(tables_.votes, settings_.vote_candidates, allowed, room);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
 }
 
 // Adds the labels of the largest sums of weights, over the strong features, to room.retrieved_.
@@ -157,7 +161,7 @@ void Predictor::unite(PredictorRoom& room) const {
       const bool is_retrieved = t < retrieved.size() && reached[s] == retrieved[t];
       const float probability = room.forest_.probabilities[s];
       const bool is_candidate = probability > least || (probability == least && equals-- > 0);
-      add(reached[s], is_candidate ? std::log(probability + kLeastProbability) : kNotReached,
+      add(reached[s], is_candidate ? std::log(probability + 1e-4f) : kNotReached,
           is_candidate || is_retrieved ? kCandidate : probability);
       ++s;
       t += is_retrieved ? 1 : 0;
@@ -202,12 +206,15 @@ void Predictor::sieve(std::int64_t wanted, PredictorRoom& room) const {
   const std::int64_t n_kept = settings_.kept_candidates;
   if (!room.space_.is_placed || static_cast<std::int64_t>(cosines.size()) <= n_kept) return;
   auto threshold = room.largest_.threshold(cosines.data(), cosines.size(), n_kept);
-  std::size_t count = 0;
+  const auto& reached = room.forest_.labels;
+  std::size_t count = 0, s = 0;
   for (std::size_t i = 0; i < found.labels.size(); ++i) {
     float further = found.further[i];
     if (further == kCandidate && !threshold.admits(found.space[i])) {
       if (wanted <= n_kept) continue;
-      further = std::max(std::exp(found.forest[i]) - kLeastProbability, 0.0f);
+      while (s < reached.size() && reached[s] < found.labels[i]) ++s;
+      const bool is_reached = s < reached.size() && reached[s] == found.labels[i];
+      further = is_reached ? room.forest_.probabilities[s] : 0.0f;
     }
     found.labels[count] = found.labels[i];
     found.forest[count] = found.forest[i];
@@ -230,7 +237,7 @@ void Predictor::look_up(const std::int32_t* labels, std::int64_t count, Predicto
   for (std::size_t i = 0, s = 0; i < found.labels.size(); ++i) {
     while (s < reached.size() && reached[s] < found.labels[i]) ++s;
     if (s == reached.size()) break;
-    if (reached[s] == found.labels[i]) found.forest[i] = std::log(room.forest_.probabilities[s] + kLeastProbability);
+    if (reached[s] == found.labels[i]) found.forest[i] = std::log(room.forest_.probabilities[s] + 1e-4f);
   }
 }
 
@@ -355,7 +362,7 @@ void Predictor::find(const SparseRow& given, std::int64_t wanted, const Routing&
     retrieve(row, allowed, room);
     unite(room);
     if (allowed.flags && allowed.count <= wanted) add_allowed(allowed, room);
-    measure_in_space(room);
+    if (scored || sieves()) measure_in_space(room);
     if (sieves()) sieve(wanted, room);
   }
   if (scored) score(row, room);
@@ -403,21 +410,12 @@ void Predictor::predict(const SparseRow& row, std::int64_t k, const Routing& rou
   }
 }
 
-namespace {
-
-SparseRow row_of(const CsrView& X, std::int64_t row) {
-  const std::int64_t first = X.indptr[row];
-  return {X.indices + first, X.data + first, X.indptr[row + 1] - first};
-}
-
-}  // namespace
-
 void predict_rows(const Predictor& predictor, const CsrView& X, std::int64_t k, const Routing& routing,
                   const AllowList& allowed, int n_threads, std::int32_t* labels, float* scores) {
   parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
     predictor.with_room([&](PredictorRoom& room) {
       for (std::int64_t row = begin; row < end; ++row) {
-        predictor.predict(row_of(X, row), k, routing, allowed, room, labels + row * k, scores + row * k);
+        predictor.predict(sparse_row(X, row), k, routing, allowed, room, labels + row * k, scores + row * k);
       }
     });
   });
@@ -433,7 +431,7 @@ void find_candidates(const Predictor& predictor, const CsrView& X, const Routing
       const auto task = static_cast<std::size_t>(begin / kRowsPerTask);
       const RowCandidates& found = room.found;
       for (std::int64_t row = begin; row < end; ++row) {
-        predictor.find(row_of(X, row), 1, routing, AllowList(), scored, room);
+        predictor.find(sparse_row(X, row), 1, routing, AllowList(), scored, room);
         pieces[task].indices.append(found.labels.data(), found.labels.size());
         pieces[task].data.append(found.forest.data(), found.forest.size());
         pieces[task].end_row();
@@ -457,7 +455,7 @@ void score_candidates(const Predictor& predictor, const CsrView& X, const CsrVie
         const std::int64_t last = candidates.indptr[row + 1];
         for (std::int64_t t = candidates.indptr[row]; t < last; t += kMostCandidates) {
           const std::int64_t count = std::min(last - t, kMostCandidates);
-          predictor.score_given(row_of(X, row), candidates.indices + t, count, routing, room);
+          predictor.score_given(sparse_row(X, row), candidates.indices + t, count, routing, room);
           for (std::int64_t i = 0; i < count; ++i) {
             const auto at = static_cast<std::size_t>(i);
             out.score[t + i] = predictor.blended(room.found, at);

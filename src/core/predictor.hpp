@@ -1,5 +1,5 @@
-// From a row of X to its best labels in one go: candidates of the forest, by label centroids and by votes of features,
-// the scores of all experts, their blend, the k best.
+// From a row of X to its best labels in one go: candidates of the forest, by label centroids, by votes of features and
+// in the space, those of them that the space keeps, the scores of all experts, their blend, the k best.
 //
 // Clusters of labels, where there are any, have classifiers too. To the tables they are further labels, numbered from
 // n_labels on, so that one way through the features of a row serves both.
@@ -24,8 +24,8 @@
 
 namespace labelprism {
 
-// Places of candidates, by the forest or asked for, by centroids and by votes, and of their clusters are held in 16
-// bits.
+// Places of candidates, by the forest or asked for, by centroids, by votes and in the space, and of their clusters are
+// held in 16 bits.
 inline constexpr std::int64_t kMostPlaces = 65535;
 inline constexpr std::int64_t kMostCandidates = 30000;
 inline constexpr std::int64_t kMostClusters = 35000;
@@ -156,6 +156,7 @@ class Predictor {
  private:
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
   void retrieve(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
+  void add_by_features(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const;
   void add_strongest(const StrongestLabels& lists, std::int64_t n_wanted, const AllowList& allowed,
                      PredictorRoom& room) const;
   std::pair<float, std::int64_t> least_candidate(PredictorRoom& room) const;

@@ -60,20 +60,20 @@ SpaceLists::SpaceLists(const SpaceVector* labels, const float* scale, const std:
 
 // The centre of a list is the direction of the sum of its labels, in bytes as they are.
 void SpaceLists::set_centre(std::size_t list) {
-  std::array<float, kSpaceWidth> sum{};
+  std::array<double, kSpaceWidth> sum{};
   for (auto at = static_cast<std::size_t>(begin_[list]); at < static_cast<std::size_t>(begin_[list + 1]); ++at) {
-    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += label_scale_[at] * vector_[at].steps[j];
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += static_cast<double>(label_scale_[at]) * vector_[at].steps[j];
   }
-  float largest = 0, square = 0;
-  for (const float value : sum) {
+  double largest = 0, square = 0;
+  for (const double value : sum) {
     largest = std::max(largest, std::fabs(value));
     square += value * value;
   }
-  if (!(largest > 0)) return;  // labels without vectors: it stays 0, and no row is near it
+  if (!(largest > 0)) return;  // labels without vectors: it stays 0, and is not looked at
   for (std::size_t j = 0; j < sum.size(); ++j) {
     centres_[list].steps[j] = static_cast<std::int8_t>(std::lrint(kVectorSteps / largest * sum[j]));
   }
-  centre_scale_[list] = largest / kVectorSteps / std::sqrt(square) / kRowSteps;
+  centre_scale_[list] = static_cast<float>(largest / kVectorSteps / std::sqrt(square) / kRowSteps);
 }
 
 void SpaceLists::choose_lists(const BlockKernels& kernels, SpaceRoom& room) const {
@@ -82,7 +82,8 @@ void SpaceLists::choose_lists(const BlockKernels& kernels, SpaceRoom& room) cons
                     room.products_.data());
   for (std::size_t i = 0; i < centres_.size(); ++i) {
     // Only values above 0 are compared: some lists are nearest even to a row that lies far from all.
-    room.cosines_[i] = static_cast<float>(room.products_[i]) * centre_scale_[i] + 2;
+    const float above_0 = static_cast<float>(room.products_[i]) * centre_scale_[i] + 2;
+    room.cosines_[i] = centre_scale_[i] > 0 ? above_0 : 0.0f;
   }
   find_largest(kernels, room.cosines_, centres_.size(), n_searched(centres_.size()), room.lists_);
 }

@@ -118,7 +118,8 @@ class Predictions:
         likely = np.zeros(labels.shape)
         for block, scores in model.score_blocks(X):
             asked = labels[block]
-            if allowed is not None:  # some may be no candidates, were all labels allowed
+            # Some may be no candidates: were all labels allowed, or because there are fewer.
+            if allowed is not None or ((asked >= 0).sum(axis=1) > np.diff(scores.indptr)).any():
                 scores = model.score_candidates(X[block], _united(scores, asked))
             found = model.probabilities(scores, self._target_format.is_exclusive)
             table = sp.csr_array((found, scores.indices, scores.indptr), shape=scores.shape)

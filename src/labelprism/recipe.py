@@ -7,7 +7,7 @@ no other row has: the head goes on from where it was, which costs little, and th
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
@@ -48,7 +48,6 @@ from labelprism.recipe_stages import (
     Learned,
     Opinions,
     asks_examples,
-    asks_space,
     held_out_rows,
     kept_classes,
     labelled_elsewhere,
@@ -210,7 +209,8 @@ class _Training:
         self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, validation: ValidationRows | None
     ) -> DefaultRecipe:
         rows = self._split(X, Y, weight) if validation is None else self._joined(X, Y, weight, *validation)
-        self.settings = settings_for_data(self.settings, Y.shape[1], Y.nnz / Y.shape[0])
+        n_held_out = rows.X.shape[0] - rows.n_seen
+        self.settings = settings_for_data(self.settings, Y.shape[1], Y.nnz / Y.shape[0], X.nnz, n_held_out)
         self._note("split")
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed)
         forest.fit(*rows.seen, stages=self.stages)
@@ -224,6 +224,8 @@ class _Training:
         space = None if features is None else self._space(rows, found, features)
         if space is not None and space.lists is not None:
             found = self._sieved(forest, centre, norms, rows, found, space)
+        else:
+            self.settings = replace(self.settings, kept_candidates=0, space_candidates=0)
         self._note("space")
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)
@@ -242,7 +244,7 @@ class _Training:
         more = example_arrays(self._examples(rows.learned)) if learned.uses_examples else {}
         if space is not None and (learned.uses_space or space.lists is not None):
             placed = label_vectors(*rows.learned, space.features, self.n_threads)
-            more |= space_arrays(space.features, placed, space.lists)
+            more |= space_arrays(space.features, placed, space.lists_of(placed, self.n_threads))
         del rows, head
         arrays = recipe_arrays(forest_tables(forest), weights, centre, labels, self.settings, clusters, self.n_threads)
         arrays |= more
@@ -310,8 +312,7 @@ class _Training:
 
     def _space_features(self, rows: _Rows, found: _Found) -> Vectors | None:
         """Return the features of a space, those that are kept if there are any; None where it is not asked for."""
-        is_asked = asks_space(self.settings, rows.seen.X.nnz)
-        if not is_asked or rows.n_seen == rows.X.shape[0]:
+        if self.settings.space_passes == 0:
             return None
         kept = self.stages.load("space")
         if kept is not None:

@@ -189,11 +189,10 @@ class DefaultRecipe:
 
     @property
     def most_candidates(self) -> int:
-        """How many candidates a row has at most."""
+        """How many candidates a row has at most (but for rows without features, of which a space keeps all)."""
         own = self.settings
-        of_space = own.space_candidates if "space_lists" in self.arrays else 0
-        found = own.forest_candidates + own.centroid_candidates + own.vote_candidates + of_space
-        return min(found, self.n_labels_)
+        found = own.forest_candidates + own.centroid_candidates + own.vote_candidates
+        return min(own.kept_candidates if "space_lists" in self.arrays else found, self.n_labels_)
 
     def candidates(self, X: Any, n_jobs: int | None = None) -> sp.csr_array:
         """Return the candidates of every row, with log p_F.
@@ -215,7 +214,8 @@ class DefaultRecipe:
     def training_candidates(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
         """Return candidates of rows that the head is to learn from.
 
-        As many of the forest as in `fit_default`, and by routes as narrow; by centroids and votes, those of prediction.
+        As many of the forest as in `fit_default`, and by routes as narrow; by centroids, votes and a space, those of
+        prediction, and as many are kept.
 
         Parameters
         ----------
@@ -424,6 +424,7 @@ class DefaultRecipe:
 def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
     """Return the settings of a model, which may be older than votes, and have settings that are no more."""
     before = {"vote_candidates": 0, "label_clusterings": 0, "longest_example_list": 0, "space_passes": 0}
+    before |= {"space_candidates": 0, "kept_candidates": 0}
     return RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
 
 

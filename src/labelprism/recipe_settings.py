@@ -32,7 +32,8 @@ class RecipeSettings:
     candidates_per_label : float
         So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
     candidates_per_doubling : float
-        So many more of the forest and by votes whenever the labels double beyond 50,000.
+        So many more of the forest and by votes whenever the labels double beyond 50,000, where no space finds
+        candidates.
     vote_candidates : int
         How many candidates the row's 16 strongest features bring in: each divides its value among the labels that it
         occurs with, in proportion to how much of it they have; the labels of most votes are taken. 0: without votes.
@@ -88,7 +89,8 @@ class RecipeSettings:
     sieve_up_to_labels_per_row : float
         Where rows have more labels than so many on average, a space keeps all candidates, and brings in none,
     sieve_loss : float
-        and also if, of the labels of held-out rows that were found without it, more than such a share would be lost.
+        and also if the candidates of held-out rows would then have fewer of their labels than before, by more than such
+        a share.
     space_tolerance : float
         The head's tolerance where a space is asked for, if `head` names none: its last steps matter less then.
     training_smallest, training_noise_scale : float

@@ -90,8 +90,10 @@ class _Way(NamedTuple):
     features: Float64
 
 
-def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: float) -> RecipeSettings:
-    """Adapt the settings to how many labels there are, and how many rows have.
+def settings_for_data(
+    settings: RecipeSettings, n_labels: int, labels_per_row: float, n_entries: int, n_held_out: int
+) -> RecipeSettings:
+    """Adapt the settings to how many labels there are, how many rows have, and how many values and rows there are.
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
     labels are very many, and the true ones harder to find. Centroids find none that votes do not where rows have
@@ -99,11 +101,23 @@ def settings_for_data(settings: RecipeSettings, n_labels: int, labels_per_row: f
     many, and a space of features and labels tells little of rows with many labels, or of few labels: one tree more is
     in place of either, as where rows have several labels, and two are in place of both. A space that finds candidates
     itself, which it cannot well for rows of several labels, stands for more trees and for more candidates.
+
+    Parameters
+    ----------
+    settings : RecipeSettings
+    n_labels : int
+    labels_per_row : float
+        On average.
+    n_entries : int
+        Stored values of all rows.
+    n_held_out : int
+        Rows that the blend is learned on.
     """
-    has_space = settings.space_passes > 0 and n_labels >= settings.space_from_labels
-    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row
-    sieves = has_space and settings.use_learned_blend and settings.kept_candidates > 0
-    sieves = sieves and labels_per_row <= settings.sieve_up_to_labels_per_row
+    # Held-out rows tell whether a space helps.
+    has_space = settings.use_learned_blend and n_held_out > 0
+    has_space = has_space and settings.space_passes > 0 and n_labels >= settings.space_from_labels
+    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row and n_entries <= MOST_ENTRIES
+    sieves = has_space and settings.kept_candidates > 0 and labels_per_row <= settings.sieve_up_to_labels_per_row
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     few_labels = settings.centroids_up_to_labels_per_row
     doublings = 0.0 if sieves else max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0)
@@ -138,25 +152,14 @@ def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bo
     return is_wanted and n_labels >= settings.examples_from_labels and n_entries <= MOST_ENTRIES
 
 
-def asks_space(settings: RecipeSettings, n_entries: int) -> bool:
-    """Tell whether it is tried if a space of features and labels helps, for examples of so many stored values.
-
-    Parameters
-    ----------
-    settings : RecipeSettings
-        As from `settings_for_data`.
-    n_entries : int
-    """
-    return settings.use_learned_blend and settings.space_passes > 0 and n_entries <= MOST_ENTRIES
-
-
 def sieving_space(
     features: Vectors, labels: Vectors, held_out: Any, found: tuple[Int64, Int32], settings: RecipeSettings, seed: int,
     n_threads: int = 1,
 ) -> SievingSpace:  # fmt: skip
     """Return a space, with lists of labels if it is to sieve candidates.
 
-    It is if that is asked for, and if hardly any true labels of the held-out rows are lost by it.
+    It is if that is asked for, and if among the candidates of held-out rows there are as many true labels as before, or
+    hardly fewer.
 
     Parameters
     ----------

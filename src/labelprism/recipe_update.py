@@ -101,7 +101,9 @@ def _moved_labels(
     features, labels = kept
     moved = label_vectors(X, Y, weight, features, n_threads, before=labels)
     lists = model.arrays.get("space_lists")
-    return space_arrays(features, moved, None if lists is None else joined_lists(lists, labels, moved))
+    if lists is not None:
+        lists = joined_lists(lists, labels.vectors, moved.vectors, n_threads)
+    return space_arrays(features, moved, lists)
 
 
 def _learned_head(

@@ -18,7 +18,6 @@ from labelprism.heads.label_space import (
     LIST_LABELS,
     WIDTH,
     SievingSpace,
-    SpaceLabels,
     Vectors,
     as_bytes,
     as_floats,
@@ -129,21 +128,23 @@ def test_labels_without_rows_are_never_found() -> None:
 def test_new_labels_join_the_list_of_their_neighbour() -> None:
     space, _, _ = placed(2, 5, 1000, 3)
     assert space.lists is not None
-    norms = np.ones(1000, np.float32)
-    norms[10] = 0  # had no rows so far
+    before = Vectors(space.labels.steps, space.labels.scale.copy())
+    before.scale[10] = 0  # had no rows so far
     twins = np.array([500, 7, 800])  # of the label without rows and of two new ones; the last one stays without any
     steps = np.concatenate([space.labels.steps, np.zeros((3, WIDTH), np.int8)])
     steps[[10, 1000, 1001]] = space.labels.steps[twins]
     scale = np.concatenate([space.labels.scale, np.zeros(3, np.float32)])
     scale[[10, 1000, 1001]] = space.labels.scale[twins]
-    after = SpaceLabels(Vectors(steps, scale), np.concatenate([np.ones(1002, np.float32), [np.float32(0)]]))
-    joined = joined_lists(space.lists, SpaceLabels(space.labels, norms), after)
+    after = Vectors(steps, scale)
+    joined = joined_lists(space.lists, before, after)
     assert joined.dtype == np.int32
     assert joined.size == 1003
     np.testing.assert_array_equal(joined[[10, 1000, 1001]], space.lists[twins])
     others = np.setdiff1d(np.arange(1000), [10])
     np.testing.assert_array_equal(joined[others], space.lists[others])
-    nothing_known = joined_lists(space.lists, SpaceLabels(space.labels, np.zeros(1000, np.float32)), after)
+    assert 0 <= joined[1002] <= space.lists.max()
+    np.testing.assert_array_equal(joined_lists(space.lists, before, after, 3), joined)
+    nothing_known = joined_lists(space.lists, before._replace(scale=np.zeros(1000, np.float32)), after)
     np.testing.assert_array_equal(nothing_known[:1000], space.lists)
 
 

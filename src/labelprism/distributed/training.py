@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -78,7 +78,6 @@ from labelprism.recipe_stages import (
     Learned,
     Opinions,
     asks_examples,
-    asks_space,
     held_out_rows,
     kept_classes,
     labelled_elsewhere,
@@ -132,7 +131,6 @@ class DistributedTraining:
         self._begin_checkpoint(chunks, validation)
         n_rows = int(chunks.first_rows[-1])
         counts = chunks.counts.plain
-        self.settings = settings_for_data(self.settings, counts.size, float(counts.sum()) / n_rows)
         joins = validation is None
         held_out = held_out_rows(n_rows if joins else 0, self.settings, self.seed)
         held_out = held_out[labelled_elsewhere(labels_of(cluster, chunks, held_out), counts)]
@@ -141,6 +139,9 @@ class DistributedTraining:
         if validation is not None:
             held = self._shipped("split", "validation", validation)
             n_held = validation.X.shape[0]
+        n_entries = sum(facts.n_entries for facts in chunks.facts)
+        labels_per_row = float(counts.sum()) / n_rows
+        self.settings = settings_for_data(self.settings, counts.size, labels_per_row, n_entries, n_held)
         self._note("split")
         groups = cluster.groups(seen.futures)
         sums = self._label_sums(seen, groups)
@@ -157,7 +158,7 @@ class DistributedTraining:
         offered = cluster.fetch("candidates", cluster.submit("candidates", "offered", offered_by, found, first=True))
         self.clusters, clusters = self._clusters(centres)
         self._note("centroids")
-        placed = self._space(seen, candidates, held, found, joins) if n_held else None
+        placed = self._space(seen, candidates, held, found, joins)
         if placed is not None and self.settings.kept_candidates:
             sieves = [(*each, placed, self.settings) for each in zip(seen.futures, candidates, strict=True)]
             candidates = cluster.submit_all("candidates", "sieve", sieved_chunk, sieves)
@@ -175,6 +176,8 @@ class DistributedTraining:
         all_counts = chunks.counts if joins else _with_validation(chunks.counts, validation)
         examples = self._examples(seen) if n_held else []
         space: Space | None = None if placed is None else cluster.fetch("head", placed)
+        if space is None or space.seen.lists is None:
+            self.settings = replace(self.settings, kept_candidates=0, space_candidates=0)
         learned = self._blend(said, n_held, trained, seen, all_counts, examples, space)
         if learned.uses_examples and joins:
             examples.append(chunk_examples(said[1], self.settings.longest_example_list))
@@ -328,7 +331,7 @@ class DistributedTraining:
 
     def _space(self, seen: Chunks, candidates: list[Any], held: Any, found: Any, joins: bool) -> Any:
         """Return the future of a space of features and labels; None where it is not asked if it helps."""
-        if not asks_space(self.settings, sum(facts.n_entries for facts in seen.facts)):
+        if self.settings.space_passes == 0:
             return None
         rows = (seen.futures, candidates, held, found, joins)
         how = (self.settings, self.seed, self.n_jobs)
@@ -368,7 +371,7 @@ class DistributedTraining:
         if learned.uses_examples:
             arrays |= example_arrays(joined_examples(examples, self.settings.longest_example_list))
         if space is not None and (learned.uses_space or space.seen.lists is not None):
-            arrays |= space_arrays(space.seen.features, space.labels, space.seen.lists)
+            arrays |= space_arrays(space.seen.features, space.labels, space.seen.lists_of(space.labels))
         grown = SpectralForest(**self.settings.forest)
         return DefaultRecipe(
             arrays, recipe_meta(centre.shape, grown, learned.blend, learned.calibration, self.settings)

@@ -31,7 +31,7 @@ WIDTH = 64
 """The number of dimensions: a vector in bytes is a line of the cache (space_vectors.hpp)."""
 
 LIST_LABELS = 128
-"""The most labels of a list."""
+"""The most labels of a list, before new ones join."""
 
 _RATE = 1.0  # how far a feature moves in its first step
 _SCALE = 5.0  # of cosines in the softmax: a soft one, so that labels keep their places relative to each other
@@ -114,6 +114,10 @@ class SievingSpace(NamedTuple):
         """
         space = _core.LabelSpace(*self.features, *self.labels, _NO_LISTS if self.lists is None else self.lists)
         return space.sieved(*csr_parts(X), indptr, candidates, n_near, n_kept, n_threads)
+
+    def lists_of(self, labels: SpaceLabels, n_threads: int = 1) -> Int32 | None:
+        """Return the lists of labels of further rows; see `joined_lists`."""
+        return None if self.lists is None else joined_lists(self.lists, self.labels, labels.vectors, n_threads)
 
 
 def learned_features(
@@ -215,26 +219,33 @@ def label_lists(labels: Vectors, seed: int, n_threads: int = 1) -> Int32:
     return np.asarray(label_clusters(directions, 1, LIST_LABELS, seed, n_threads).of_label[0])
 
 
-def joined_lists(lists: Int32, before: SpaceLabels, after: SpaceLabels) -> Int32:
-    """Return the lists of all labels after new rows.
+def joined_lists(lists: Int32, before: Vectors, after: Vectors, n_threads: int = 1) -> Int32:
+    """Return the lists of all labels after further rows.
 
-    A label that had no place so far joins the list of the nearest one of those that had.
+    A label that had no place so far joins the list of the nearest one of those that had. Labels that still have none
+    are dealt out.
 
     Parameters
     ----------
     lists : int32 array of shape (old labels,)
-    before, after : SpaceLabels
+    before, after : Vectors
+        Of the old labels and of all; of 0 where a label has no rows.
+    n_threads : int
+        The result does not depend on it.
     """
-    n_new, known = after.norms.size - lists.size, np.flatnonzero(before.norms > 0)
-    joined = np.concatenate([lists, np.zeros(n_new, np.int32)])
-    joining = np.setdiff1d(np.flatnonzero(after.norms > 0), known)
+    n_new = after.scale.size - lists.size
+    joined = np.concatenate([lists, np.arange(n_new, dtype=np.int32) % np.int32(lists.max(initial=0) + 1)])
+    known = np.flatnonzero(before.scale > 0)
+    joining = np.setdiff1d(np.flatnonzero(after.scale > 0), known)
     if not known.size:
         return joined
-    old = as_floats(before.vectors)[known]
-    new = as_floats(Vectors(after.vectors.steps[joining], after.vectors.scale[joining]))
+    old = as_floats(Vectors(before.steps[known], before.scale[known]))
     for begin in range(0, joining.size, _LABELS_AT_ONCE):
-        part = slice(begin, begin + _LABELS_AT_ONCE)
-        joined[joining[part]] = lists[known[np.argmax(new[part] @ old.T, axis=1)]]
+        part = joining[begin : begin + _LABELS_AT_ONCE]
+        new = np.zeros((WIDTH, _LABELS_AT_ONCE), np.float32)
+        new[:, : part.size] = as_floats(Vectors(after.steps[part], after.scale[part])).T
+        cosines = _core.dense_times_block(old, new, n_threads)[:, : part.size]
+        joined[part] = lists[known[np.argmax(cosines, axis=0)]]
     return joined
 
 
