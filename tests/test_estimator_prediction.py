@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from labelprism import PrismClassifier, metrics
 from labelprism.data import Dataset
 from labelprism.filters import AllLabels, MostFrequent, SpectralForest, SpectralTree
 from labelprism.heads import ConstantHead, LogisticHead, LowRankHead, WrappedHead
+from labelprism.recipe_settings import PRESETS
 
 sys.path.insert(0, str(Path(__file__).parent / "filters"))
 from planted_trees import planted
@@ -104,6 +106,21 @@ def test_labels_that_are_no_candidates(name: str) -> None:
     decision = model.decision_function(X)
     lowest = np.where(is_candidate, decision, np.inf).min(axis=1)
     np.testing.assert_allclose((decision - lowest[:, None])[~is_candidate], -1, atol=1e-5)
+
+
+def test_probabilities_are_of_the_candidates_that_a_space_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    sieve = {"space_from_labels": 0, "kept_candidates": 10, "sieve_loss": 1.0}
+    monkeypatch.setitem(PRESETS, "default", replace(PRESETS["default"], **sieve))
+    X, Y = planted(n=600, c=120)
+    model = PrismClassifier(random_state=0).fit(X, Y.indices)
+    assert "space_lists" in model.recipe_.arrays
+    has_place = np.diff(sp.csr_array(X).indptr) > 0
+    likely = model.predict_proba(X)[has_place]
+    assert (np.count_nonzero(likely, axis=1) == 10).all()
+    labels, of_best = (part[has_place] for part in model.predict_topk_proba(X, 30))  # more than are kept
+    np.testing.assert_allclose(of_best[:, :10], np.take_along_axis(likely, labels[:, :10], axis=1), rtol=1e-5)
+    assert (labels[:, 10:] >= 0).any()
+    assert (of_best[:, 10:] == 0).all()
 
 
 @pytest.mark.parametrize("name", ["default", "tree", "low_rank", "constant", "frequent", "bayes", "forest"])

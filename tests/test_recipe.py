@@ -441,6 +441,22 @@ def test_candidates_that_are_not_kept_fill_up(data: Any) -> None:
     assert (only[only >= 0] % 2 == 0).all()
 
 
+def test_allowed_labels_are_found_in_lists(data: Any) -> None:
+    few = replace(SIEVED, forest_candidates=1, training_candidates=1, centroid_candidates=0, vote_candidates=0)
+    model = fit_default(*data[:2], preset=few)
+    X = data[2][np.diff(data[2].indptr) > 0]
+    allowed = np.zeros(30, np.uint8)
+    allowed[::2] = 1
+    features, labels = kept_space(model.arrays)  # type: ignore[misc]
+    everything = 30 * np.arange(X.shape[0] + 1), np.tile(np.arange(30, dtype=np.int32), X.shape[0])
+    cosines = space_cosines(features, labels.vectors, sp.csr_array(normalize(X)), *everything).reshape(-1, 30)
+    cosines[:, 1::2] = -1
+    wanted = np.where(cosines.max(axis=1) > 0, cosines.argmax(axis=1), -1)
+    found = model.predict_topk(X, 8, allowed=allowed)[0]  # all candidates, and perhaps more
+    assert ((found == wanted[:, None]).any(axis=1) | (wanted < 0)).mean() > 0.99  # but for rounding
+    assert (wanted >= 0).mean() > 0.9
+
+
 def test_a_space_that_loses_labels_keeps_all_candidates(data: Any) -> None:
     placed, refused = (fit_default(*data[:2], preset=replace(SIEVED, sieve_loss=loss)) for loss in (1.0, -1.0))
     assert "space_lists" in placed.arrays

@@ -81,6 +81,20 @@ def test_takes_what_is_there_and_makes_the_rest(data: Any, undisturbed: Any, tmp
         assert (tmp_path / "c" / name).stat().st_ino == inode
 
 
+def test_candidates_that_a_space_has_sieved_come_out_the_same(
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sieve = {"space_from_labels": 0, "kept_candidates": 10, "sieve_loss": 1.0}
+    monkeypatch.setitem(PRESETS, "default", replace(PRESETS["default"], **sieve))
+    whole = model().fit(*data)
+    assert "space_lists" in whole.recipe_.arrays
+    model().fit(*data, checkpoint=tmp_path / "c")
+    assert {"candidates", "space"} < stages(tmp_path / "c")
+    for lost in ("space", "candidates", "head_0"):
+        shutil.rmtree(tmp_path / "c" / lost)
+        assert_same(whole, model(n_jobs=1).fit(*data, checkpoint=tmp_path / "c"))
+
+
 def test_classifiers_of_clusters_are_kept_too(data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced = replace(PRESETS["accurate"], cluster_gain=-1e9)
     monkeypatch.setitem(PRESETS, "accurate", forced)

@@ -111,15 +111,14 @@ class Predictions:
         -------
         indices : int32 array of shape (n, k)
         probabilities : float64 array of shape (n, k)
-            As in `predict_proba`; 0 for labels of -1.
+            As in `predict_proba`; 0 for labels of -1, and for those that fill up where there are fewer candidates.
         """
         X, model = self._rows(X), self._model()
         labels, _ = model.predict_topk(X, k, self._mask(allowed))
         likely = np.zeros(labels.shape)
         for block, scores in model.score_blocks(X):
             asked = labels[block]
-            # Some may be no candidates: were all labels allowed, or because there are fewer.
-            if allowed is not None or ((asked >= 0).sum(axis=1) > np.diff(scores.indptr)).any():
+            if allowed is not None:  # some may be no candidates, were all labels allowed
                 scores = model.score_candidates(X[block], _united(scores, asked))
             found = model.probabilities(scores, self._target_format.is_exclusive)
             table = sp.csr_array((found, scores.indices, scores.indptr), shape=scores.shape)
