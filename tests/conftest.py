@@ -1,6 +1,8 @@
-"""What all tests share: the size of the long ones, and the hypothesis profiles."""
+"""What all tests share: the size of the long ones, the hypothesis profiles, the instruction sets of the core."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,3 +23,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def long_run(request: pytest.FixtureRequest) -> bool:
     """Whether this is `make test-long`."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def instruction_sets() -> Iterator[list[str]]:
+    """Those that this processor can run, for a test to choose one after the other; the best is chosen afterwards."""
+    from labelprism import _core
+
+    best = _core.instruction_set()
+    yield _core.instruction_sets()
+    _core.use_instruction_set(best)

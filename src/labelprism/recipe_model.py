@@ -73,7 +73,8 @@ class DefaultRecipe:
     Parameters
     ----------
     arrays : dict of str to array
-        All that was learned; see `recipe_arrays`. They are used as they are, never copied.
+        All that was learned; see `recipe_arrays`. They are used as they are, but for the vectors of labels in lists, which
+        are copied.
     meta : dict
         The rest, fit for JSON.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -83,13 +82,6 @@ def test_batches_follow_each_other() -> None:
     X, Y, found = problem(1500, 30, 20, 0)
     features, _, (wanted, _) = one_pass(X, Y, found, number=0)
     np.testing.assert_allclose(features, wanted, rtol=1e-2, atol=1e-2)
-
-
-@pytest.fixture
-def instruction_sets() -> Iterator[list[str]]:
-    best = _core.instruction_set()
-    yield _core.instruction_sets()
-    _core.use_instruction_set(best)
 
 
 def test_the_same_bits_for_all_threads_and_processors(instruction_sets: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -69,11 +68,14 @@ def test_the_nearest_are_kept(n: int, d: int, c: int, n_near: int, n_kept: int, 
         if not X.indptr[row + 1] > X.indptr[row]:
             assert kept == given_labels  # a row without a place finds none, and loses none
             continue
-        near = [label for label in np.argsort(-cosines)[:n_near] if cosines[label] > 0]
+        nearest = np.argsort(-cosines)[:n_near]
+        if (np.abs(cosines[nearest]) < 1e-3).any():
+            continue  # rounding decides whether such a label is found
+        near = [label for label in nearest if cosines[label] > 0]
         offered = np.union1d(given_labels, near).astype(int)
         wanted = np.sort(cosines[offered])[::-1][:n_kept]
         np.testing.assert_allclose(np.sort(cosines[kept])[::-1], wanted, atol=2e-4)
-        assert set(kept) - set(given_labels) <= set(np.flatnonzero(cosines > 0).tolist())
+        assert (cosines[list(set(kept) - set(given_labels))] > 0).all()
 
 
 def test_lists_find_most_of_the_nearest_among_many() -> None:
@@ -93,13 +95,6 @@ def test_lists_find_most_of_the_nearest_among_many() -> None:
     shares = [len(set(own) & set(np.argsort(-cosines[i])[:10])) / 10 for i, own in enumerate(near) if i > 0]
     assert np.mean(shares) > 0.8  # of 156 lists four are looked at
     assert near[0] == []
-
-
-@pytest.fixture
-def instruction_sets() -> Iterator[list[str]]:
-    best = _core.instruction_set()
-    yield _core.instruction_sets()
-    _core.use_instruction_set(best)
 
 
 def test_the_same_bits_for_all_threads_and_processors(instruction_sets: list[str]) -> None:
