@@ -73,8 +73,8 @@ class DefaultRecipe:
     Parameters
     ----------
     arrays : dict of str to array
-        All that was learned; see `recipe_arrays`. They are used as they are, but for the vectors of labels in lists, which
-        are copied.
+        All that was learned; see `recipe_arrays`. They are used as they are, never copied, but for the vectors of
+        labels in lists.
     meta : dict
         The rest, fit for JSON.
 
@@ -172,7 +172,7 @@ class DefaultRecipe:
             Rows with fewer candidates end in labels of -1 with scores of -inf.
         n_jobs : int, optional
         allowed : bool array of shape (c,), optional
-            Which labels may be returned; forest, centroids and votes look for candidates among these only, and if they
+            Which labels may be returned; all that look for candidates do so among these only, and if they
             are no more than the candidates of a row, all of them are.
 
         Returns
