@@ -97,7 +97,7 @@ def picture(found: Results) -> str:
             if system in found[name]:
                 (p_at_1, seconds), (our_p, our_seconds) = found[name][system], found[name][OURS]
                 tip = f"{title}, {name}: {seconds / our_seconds:.1f} times the CPU time, P@1 {p_at_1 - our_p:+.1f}"
-                marks.append(_circle(_x(seconds / our_seconds), _y(p_at_1 - our_p), colour, tip))
+                marks.append(_mark(seconds / our_seconds, p_at_1 - our_p, colour, tip))
     ticks = [_text(_x(time), HEIGHT - BOTTOM + 17, f"{time:g} x", "middle") for time in (0.5, 1, 2, 4, 8, 16, 32, 64)]
     ticks += [_text(LEFT - 7, _y(points) + 4, f"{points:+d}" if points else "0", "end") for points in range(-14, 3, 2)]
     grid = [_line(_x(time), TOP, _x(time), HEIGHT - BOTTOM, 0.25) for time in (0.5, 2, 4, 8, 16, 32, 64)]
@@ -123,6 +123,15 @@ def _x(time: float) -> float:
 
 def _y(points: float) -> float:
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (points - POINTS[0]) / (POINTS[1] - POINTS[0])
+
+
+def _mark(time: float, points: float, colour: str, tip: str) -> str:
+    """Return a mark; one that lies below the picture points down from its edge, and says how far."""
+    if points >= POINTS[0]:
+        return _circle(_x(time), _y(points), colour, tip)
+    x, edge = _x(time), _y(POINTS[0])
+    arrow = f'<path d="M{x - 5:.1f} {edge - 10:.1f}h10l-5 10z" fill="{colour}"><title>{html.escape(tip)}</title></path>'
+    return arrow + _text(x + 9, edge - 3, f"{points:+.0f}")
 
 
 def _circle(x: float, y: float, colour: str, tip: str = "") -> str:
