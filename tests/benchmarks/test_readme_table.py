@@ -26,9 +26,13 @@ def test_picture_is_of_these_numbers(found: object) -> None:
 
     svg = readme.picture(found)
     assert readme.PICTURE.read_text("utf-8") == svg, "run python benchmarks/readme.py"
-    marks = ElementTree.fromstring(svg).findall("{*}circle/{*}title")
+    drawn = ElementTree.fromstring(svg)
+    marks = drawn.findall("{*}circle/{*}title") + drawn.findall("{*}path/{*}title")  # those that lie below point down
     n_results = sum(system in results for results in found.values() for system in list(readme.SYSTEMS)[1:])  # type: ignore[attr-defined]
     assert len(marks) == n_results
+    for circle in drawn.findall("{*}circle"):
+        assert 0 < float(circle.attrib["cx"]) < readme.WIDTH
+        assert 0 < float(circle.attrib["cy"]) < readme.HEIGHT
 
 
 def test_a_page_without_tables_is_refused() -> None:
