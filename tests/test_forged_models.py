@@ -44,6 +44,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         # Clusters, near examples and a space in any case.
         gains = {"cluster_gain": -1e9, "example_gain": -1e9, "space_gain": -1e9, "space_from_labels": 0}
         patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], **gains))
+        # As with more labels: votes and centroids, and candidates that are few beside them.
+        patch.setitem(PRESETS, "default", replace(PRESETS["default"], retrieval_from_labels=0, few_labels=0))
         for name, model in MODELS.items():
             model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
@@ -92,6 +94,7 @@ FORGED = {
     "list_beyond_the_weights": ("label_lists", put((0, 0), 2**62)),
     "list_before_the_weights": ("label_lists", put((0, 0), -1)),
     "list_too_long": ("label_lists", put((slice(None), 2), 2**31 - 1)),
+    "way_that_begins_nowhere": ("forest_blocks", put((-1, slice(NEXT, None)), -2)),
     "near_descends": ("label_near_begin", put(1, 2**40)),
     "votes_descend": ("label_vote_begin", put(1, 2**40)),
     "votes_beyond_the_last": ("label_vote_begin", put(-1, 2**40)),

@@ -24,14 +24,19 @@ from labelprism.recipe_stages import (
 )
 from labelprism.recipe_update import updated
 
+# The data is small: what is kept for more labels is asked for here too.
+FEW: dict[str, Any] = {"retrieval_from_labels": 0, "few_labels": 0}
 # Leaves of few labels, so that there are routers.
-ROUTED = RecipeSettings(forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0)
+ROUTED = RecipeSettings(
+    forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0, **FEW
+)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
-WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, space_tolerance=0.3, kept_candidates=0)
+WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, kept_candidates=0)
 SIEVED = replace(WITH_SPACE, kept_candidates=8, space_candidates=4, sieve_loss=1.0, space_gain=1e9)
 ALL_KINDS = {
     "default": RecipeSettings(),
+    "retrieval": RecipeSettings(**FEW),
     "routed": ROUTED,
     "clusters": CLUSTERED,
     "examples": WITH_EXAMPLES,
@@ -125,6 +130,16 @@ def test_saved_arrays_predict_the_same_to_the_bit(data: Any, model: DefaultRecip
         np.testing.assert_array_equal(a, b)
 
 
+def test_labels_score_the_same_among_few_candidates_and_among_all(data: Any, model: DefaultRecipe) -> None:
+    n, c = data[2].shape[0], model.n_labels_
+    given = np.stack([np.arange(n) % (c - 1), np.full(n, c - 1)], axis=1)
+    few = sp.csr_array((np.ones(2 * n), given.ravel(), 2 * np.arange(n + 1)), shape=(n, c))
+    among_few, among_all = model.experts(data[2], few), model.experts(data[2], sp.csr_array(np.ones((n, c))))
+    for one, two in zip(among_few, among_all, strict=True):
+        if one.size:
+            np.testing.assert_array_equal(one.reshape(n, 2), np.take_along_axis(two.reshape(n, c), given, axis=1))
+
+
 def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
     for name, change in (
         ("label_lists", lambda a: a + 30_000),
@@ -143,7 +158,7 @@ def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
         ("cluster_bias", lambda a: a[:0]),
         ("head_bias", lambda a: np.append(a, a[:2])),
     ):
-        if name not in model.arrays:
+        if name not in model.arrays or not model.arrays[name].size:
             continue
         arrays = {**model.arrays, name: change(model.arrays[name])}
         with pytest.raises(ValueError, match=r"damaged|for every label|fit together|cut off|out of range"):
@@ -260,7 +275,7 @@ def retrieved(model: DefaultRecipe, X: sp.csr_array) -> list[set[int]]:
 
 def test_near_centroids_are_those_of_the_strongest_features() -> None:
     X, Y = rows_of_many_features()
-    settings = RecipeSettings(forest_candidates=1, training_candidates=1, vote_candidates=0, longest_list=40)
+    settings = RecipeSettings(forest_candidates=1, training_candidates=1, vote_candidates=0, longest_list=40, **FEW)
     model = fit_default(X, Y, preset=settings)
     others = 0
     for x, offered in zip(X[:50].toarray(), retrieved(model, X[:50]), strict=True):
@@ -275,7 +290,12 @@ def test_near_centroids_are_those_of_the_strongest_features() -> None:
 def test_features_divide_their_votes_as_they_occur(longest: int) -> None:
     X, Y = rows_of_many_features()
     settings = RecipeSettings(
-        forest_candidates=1, training_candidates=1, centroid_candidates=0, vote_candidates=6, longest_vote_list=longest
+        forest_candidates=1,
+        training_candidates=1,
+        centroid_candidates=0,
+        vote_candidates=6,
+        longest_vote_list=longest,
+        **FEW,
     )
     model = fit_default(X, Y, preset=settings)
     shares = (Y.T @ X).toarray()  # of all rows: those that were held out joined
@@ -314,6 +334,8 @@ def test_numbers_of_candidates_are_checked_before_anything_grows(data: Any, name
 
 
 def test_votes_that_are_missing_are_missed(model: DefaultRecipe) -> None:
+    if not model.settings.vote_candidates:
+        pytest.skip("the forest alone finds candidates")
     without = {name: array for name, array in model.arrays.items() if not name.startswith("label_vote_")}
     with pytest.raises(ValueError, match="lists of votes"):
         DefaultRecipe(without, model.meta)
@@ -514,7 +536,7 @@ def test_labels_that_the_forest_finds_equally_probable() -> None:
     """Of these the first ones are its candidates, whether or not more are wanted."""
     X = sp.csr_array(np.ones((40, 1), np.float32))  # one leaf
     Y = sp.csr_array((np.ones(40), np.arange(40) % 20, np.arange(41)), shape=(40, 20))
-    settings = RecipeSettings(forest_candidates=5, centroid_candidates=0, vote_candidates=0, use_learned_blend=False)
+    settings = RecipeSettings(forest_candidates=5, few_labels=0, use_learned_blend=False)
     model = fit_default(X, Y, preset=settings)
     few, some, all_labels = (model.predict_topk(X[:1], k)[0][0] for k in (3, 5, 20))
     assert set(some) == set(range(5))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelprism.heads.blend import NOT_REACHED
 from labelprism.recipe import PRESETS, RecipeSettings
-from labelprism.recipe_stages import Opinions, learned_blend, settings_for_data
+from labelprism.recipe_stages import DataSize, Opinions, learned_blend, settings_for_data
 
 CLUSTERED = RecipeSettings(cluster_gain=-1e9)
 
@@ -78,28 +78,48 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
 def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int
 ) -> None:
-    adapted = settings_for_data(RecipeSettings(), n_labels, labels_per_row, 10**6, 100)
+    size = DataSize(20_000, n_labels, labels_per_row, 10**6, 100)
+    adapted = settings_for_data(RecipeSettings(), size)
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
     assert adapted.training_candidates == adapted.forest_candidates == candidates
     has_space = n_labels >= 1500 and labels_per_row <= 6
-    assert (adapted.space_passes, adapted.head) == ((5, {"tolerance": 0.8}) if has_space else (0, {}))
+    assert adapted.space_passes == (5 if has_space else 0)
     # A space that finds candidates itself stands for trees and for more candidates.
     sieves = has_space and labels_per_row <= 3
     assert adapted.kept_candidates == (30 + candidates - 25 if sieves else 0)
     # Of more stored values a space is not learned.
-    larger = settings_for_data(RecipeSettings(), n_labels, labels_per_row, 2**26 + 1, 100)
+    larger = settings_for_data(RecipeSettings(), size._replace(n_entries=2**26 + 1))
     assert (larger.space_passes, larger.kept_candidates) == (0, 0)
     assert larger.forest["n_trees"] >= 2
-    without_held_out = settings_for_data(RecipeSettings(), n_labels, labels_per_row, 10**6, 0)
+    without_held_out = settings_for_data(RecipeSettings(), size._replace(n_held_out=0))
     assert (without_held_out.space_passes, without_held_out.kept_candidates) == (0, 0)
-    blind = settings_for_data(RecipeSettings(use_learned_blend=False), n_labels, labels_per_row, 10**6, 100)
+    blind = settings_for_data(RecipeSettings(use_learned_blend=False), size)
     assert blind.kept_candidates == 0  # there are no held-out rows to ask whether it loses anything
 
 
 @pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (14.0, 0)])
 def test_centroids_bring_in_no_candidates_where_rows_have_several_labels(labels_per_row: float, wanted: int) -> None:
-    assert settings_for_data(RecipeSettings(), 5000, labels_per_row, 10**6, 100).centroid_candidates == wanted
-    assert settings_for_data(PRESETS["accurate"], 5000, labels_per_row, 10**6, 100).centroid_candidates == 10
+    size = DataSize(20_000, 5000, labels_per_row, 10**6, 100)
+    assert settings_for_data(RecipeSettings(), size).centroid_candidates == wanted
+    assert settings_for_data(PRESETS["accurate"], size).centroid_candidates == 10
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "forest", "votes", "centroids"), [(159, 100, 0, 0), (500, 100, 0, 0), (501, 30, 0, 0), (1499, 30, 0, 0), (1500, 30, 20, 10)]
+)
+def test_where_labels_are_few_the_forest_alone_finds_candidates(
+    n_labels: int, forest: int, votes: int, centroids: int
+) -> None:
+    adapted = settings_for_data(RecipeSettings(), DataSize(5000, n_labels, 2.0, 10**5, 100))
+    assert (adapted.forest_candidates, adapted.training_candidates) == (forest, forest)
+    assert (adapted.vote_candidates, adapted.centroid_candidates) == (votes, centroids)
+
+
+@pytest.mark.parametrize(("n_rows", "clusterings"), [(75_000, 1), (75_001, 0)])
+def test_labels_with_examples_enough_of_their_own_are_not_clustered(n_rows: int, clusterings: int) -> None:
+    size = DataSize(n_rows, 5000, 2.0, 10**6, 100)
+    assert settings_for_data(RecipeSettings(), size).label_clusterings == clusterings
+    assert settings_for_data(PRESETS["accurate"], size).label_clusterings == 5
 
 
 def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:

@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "buffer.hpp"
@@ -72,6 +74,29 @@ inline bool all_below(const std::int32_t* numbers, std::size_t count, std::int64
   }
   return bits >> 31 == 0;
 }
+
+// The memory of an array, writable if T is: a fifth of the time that `Vector` takes, for calls of microseconds.
+template <class T>
+class BufferOf {
+ public:
+  explicit BufferOf(nb::handle array) {
+    const int flags = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (std::is_const_v<T> ? 0 : PyBUF_WRITABLE);
+    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
+    const char* const wanted = std::is_integral_v<T> ? "i" : "f";
+    if (view_.itemsize == sizeof(T) && view_.format && std::strcmp(view_.format, wanted) == 0) return;
+    PyBuffer_Release(&view_);
+    throw std::invalid_argument("an array is of the wrong type");
+  }
+  BufferOf(const BufferOf&) = delete;
+  BufferOf& operator=(const BufferOf&) = delete;
+  ~BufferOf() { PyBuffer_Release(&view_); }
+
+  T* data() const { return static_cast<T*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len) / sizeof(T); }
+
+ private:
+  Py_buffer view_;
+};
 
 // A new uninitialised array; `data` points into it.
 template <class T>

@@ -24,7 +24,7 @@ void bind_forest(nb::module_& m) {
           [](ForestScorer* self, std::int64_t n_trees, Vector<std::int32_t> child, Vector<float> bias,
              Vector<float> noise, Vector<std::int64_t> router_indptr, Vector<std::int32_t> router_indices,
              Vector<float> router_data, std::int64_t n_features, Vector<std::int64_t> leaf_indptr,
-             Vector<std::int32_t> leaf_labels, Vector<float> leaf_shares, std::int64_t n_labels) {
+             Vector<std::int32_t> leaf_labels, Vector<float> leaf_shares, std::int64_t n_labels, int n_threads) {
             check_nodes(child, n_trees);
             require(bias.size() == child.size() && noise.size() == child.size(),
                     "child, bias and noise must be of the same length");
@@ -35,12 +35,12 @@ void bind_forest(nb::module_& m) {
             require(all_finite(bias) && all_finite(noise) && all_finite(router_data), "a router holds NaN or infinity");
             require(all_within(leaf_shares, 0.0f, 1.0f), "the shares of labels in leaves must be from 0 to 1");
             const nb::gil_scoped_release release;
-            new (self) ForestScorer(forest_tables(
-                ForestView{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves}));
+            const ForestView view{static_cast<int>(n_trees), child.data(), bias.data(), noise.data(), routers, leaves};
+            new (self) ForestScorer(forest_tables(view, n_threads));
           },
           "n_trees"_a, array("child"), array("bias"), array("noise"), array("router_indptr"), array("router_indices"),
           array("router_data"), "n_features"_a, array("leaf_indptr"), array("leaf_labels"), array("leaf_shares"),
-          "n_labels"_a)
+          "n_labels"_a, "n_threads"_a = 1)
       .def_static(
           "from_tables",
           [](std::int64_t n_trees, std::int64_t n_features, std::int64_t n_labels, Matrix<std::int32_t> blocks,

@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "label_space.hpp"
 #include "small_eigen.hpp"
+#include "space_sums.hpp"
 
 namespace labelprism {
 namespace {
@@ -33,6 +34,33 @@ void bind_learning(nb::module_& m) {
         return std::pair(found, directions);
       },
       array("matrix"), "The eigenvalues of a symmetric matrix, descending, and its eigenvectors as columns.");
+  m.def(
+      "sums_through_rows",
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
+         Vector<std::int64_t> to_indptr, Vector<std::int32_t> to_indices, Vector<float> to_data, std::int64_t n_columns,
+         Vector<float> weight, Matrix<float> vectors, bool unit, int n_threads) {
+        const auto view = [](const auto& ends, const auto& entries, const Vector<float>& values, std::int64_t columns) {
+          return values.size() ? checked_csr(ends, entries, values, columns) : checked_labels(ends, entries, columns);
+        };
+        const CsrView from = view(indptr, indices, data, static_cast<std::int64_t>(vectors.shape(0)));
+        const CsrView to = view(to_indptr, to_indices, to_data, n_columns);
+        require(from.n_rows == to.n_rows, "both matrices must have the same rows");
+        require(vectors.shape(1) == kSpaceWidth, "vectors must have 64 columns");
+        const float* const of_rows = checked_weights(weight, from.n_rows);
+        float* sums;
+        const auto size = static_cast<std::size_t>(n_columns);
+        NewArray<float> result = new_array({size, std::size_t{kSpaceWidth}}, &sums);
+        {
+          const nb::gil_scoped_release release;
+          std::fill_n(sums, size * kSpaceWidth, 0.0f);
+          add_through_rows(from, to, of_rows, vectors.data(), unit, n_threads, sums);
+        }
+        return result;
+      },
+      array("indptr"), array("indices"), array("data"), array("to_indptr"), array("to_indices"), array("to_data"),
+      "n_columns"_a, array("weight"), array("vectors"), "unit"_a, "n_threads"_a = 1,
+      "For every column of the second matrix the sum of its rows' vectors, which are the products of the first one and "
+      "`vectors`, made unit or not; see space_sums.hpp. Values that are empty are ones.");
   m.def(
       "learn_space",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,

@@ -217,26 +217,25 @@ void bind_predictor(nb::module_& m) {
           "The k best labels of every text: `TextWeigher.rows` and `predict` in one call; None where the former is.")
       .def(
           "predict_row",
-          [](const Predictor& self, Vector<std::int32_t> indices, Vector<float> data, std::int64_t k, float smallest) {
-            require(k >= 1 && k <= kMostCandidates, "k must be from 1 to 30000");
-            require(indices.size() == data.size(), "data and indices must be of the same length");
-            for (std::size_t t = 0; t < indices.size(); ++t) {
-              require(indices.data()[t] >= 0 && indices.data()[t] < self.n_features(), "an index is out of range");
-            }
-            std::int32_t* label;
-            float* score;
-            NewArray<std::int32_t> labels = new_array({1, static_cast<std::size_t>(k)}, &label);
-            NewArray<float> scores = new_array({1, static_cast<std::size_t>(k)}, &score);
-            {
-              const nb::gil_scoped_release release;
-              self.with_room([&](PredictorRoom& room) {
-                const SparseRow row{indices.data(), data.data(), static_cast<std::int64_t>(indices.size())};
-                self.predict(row, k, Routing{smallest}, AllowList(), room, label, score);
-              });
-            }
-            return std::pair(labels, scores);
+          [](const Predictor& self, nb::handle indices, nb::handle data, float smallest, nb::handle labels,
+             nb::handle scores) {
+            const BufferOf<const std::int32_t> features(indices);
+            const BufferOf<const float> values(data);
+            const BufferOf<std::int32_t> label(labels);
+            const BufferOf<float> score(scores);
+            const std::size_t k = label.size();
+            require(k >= 1 && k <= kMostCandidates && score.size() == k, "k must be from 1 to 30000");
+            require(features.size() == values.size(), "data and indices must be of the same length");
+            require(all_below(features.data(), features.size(), self.n_features()), "an index is out of range");
+            const nb::gil_scoped_release release;
+            self.with_room([&](PredictorRoom& room) {
+              const SparseRow row{features.data(), values.data(), static_cast<std::int64_t>(features.size())};
+              self.predict(row, static_cast<std::int64_t>(k), Routing{smallest}, AllowList(), room, label.data(),
+                           score.data());
+            });
           },
-          array("indices"), array("data"), "k"_a, "smallest"_a, "The k best labels of one row: as `predict`, faster.")
+          "indices"_a, "data"_a, "smallest"_a, "labels"_a, "scores"_a,
+          "Write the best labels of one row, and their scores, into two arrays: as `predict`, faster.")
       .def(
           "find",
           [](const Predictor& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,

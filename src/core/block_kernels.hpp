@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "csr.hpp"
+#include "normal_table.hpp"
 #include "router_tables.hpp"
 #include "space_vectors.hpp"
 #include "weight_pairs.hpp"
@@ -61,9 +62,18 @@ struct BlockKernels {
   void (*route_dense)(const std::int8_t* table, const SparseRow& row, float* sums);
   void (*route_hashed)(const RouterBucket* buckets, std::uint32_t n_buckets, const SparseRow& row, float* sums);
 
+  // From a block of routers to the places below that a row comes to, one bit for each: those of a probability above
+  // `smallest` and, if `is_main`, the one that is the more probable way at every node, `main`. probability[0] is that to
+  // come to the block; the others are written. `normal` is NormalTable's.
+  std::uint32_t (*leave_block)(const RouterBlock& block, const float* sums, const float* normal, float noise_scale,
+                               float smallest, bool is_main, float* probability, int* main);
+
   // margins[i] += value * head and cosines[i] += value * centroid of pairs[at[i]]; count is a multiple of 8.
   void (*add_weights)(const std::uint32_t* pairs, const std::int32_t* at, std::int64_t count, float value,
                       float* margins, float* cosines);
+
+  // The same for all pairs there are: sums[2 i] += value * head and sums[2 i + 1] += value * centroid of pairs[i].
+  void (*add_all_weights)(const std::uint32_t* pairs, std::int64_t count, float value, float* sums);
 
   // at[i] = the place of labels[i] in the list of a bitmap, from 1 to length; 0: it is not in there.
   void (*find_places)(const LabelWord* words, std::uint32_t length, const std::int32_t* labels, std::int64_t count,

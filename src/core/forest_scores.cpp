@@ -118,8 +118,6 @@ void ForestScorer::margins(std::int32_t block, const SparseRow& row, float* sums
   } else {
     std::fill(sums, sums + kLanes, 0.0f);
   }
-  const float* scale = tables_.blocks[static_cast<std::size_t>(block)].scale;
-  for (int i = 0; i < kLanes; ++i) sums[i] *= scale[i];
 }
 
 void ForestScorer::score(const SparseRow& row, std::int64_t k, const Routing& routing, const std::uint8_t* allowed,

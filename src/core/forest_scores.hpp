@@ -98,31 +98,18 @@ void ForestScorer::for_leaves(const SparseRow& row, const Routing& routing, Scor
     const ScoreRoom::Visit visit = stack.back();
     stack.pop_back();
     const RouterBlock& block = tables_.blocks[static_cast<std::size_t>(visit.block)];
-    float sums[kLanes];
+    float sums[kLanes], probability[2 * kNodes + 1];
     margins(visit.block, row, sums);
-    float probability[2 * kNodes + 1];  // 0 where the row does not come to
-    bool is_main[2 * kNodes + 1];
-    for (int i = 0; i < 2 * kNodes + 1; ++i) {
-      if (i == 0) {
-        probability[0] = visit.probability;
-        is_main[0] = visit.is_main;
-      } else {
-        const int above = (i - 1) / 2;
-        probability[i] = 0;
-        if (!(probability[above] > 0) || block.next[above] != RouterBlock::kInside) continue;
-        // sums[above] has become the probability to go right by now.
-        const bool is_right = i % 2 == 0;
-        const float p = probability[above] * (is_right ? sums[above] : 1 - sums[above]);
-        is_main[i] = is_main[above] && is_right == (sums[above] >= 0.5f);
-        if (!(p > routing.smallest || is_main[i])) continue;
-        probability[i] = p;
-      }
+    probability[0] = visit.probability;
+    int main;
+    std::uint32_t places = kernels_->leave_block(block, sums, normal_.values(), routing.noise_scale, routing.smallest,
+                                                 visit.is_main, probability, &main);
+    for (; places != 0; places &= places - 1) {
+      const int i = __builtin_ctz(places);
       const std::int32_t next = block.next[i];
-      if (next == RouterBlock::kInside) {
-        sums[i] = probability_right(normal_, sums[i] - block.bias[i], routing.noise_scale * block.noise[i]);
-      } else if (next >= 0) {
+      if (next >= 0) {
         ask_early(next, row);
-        stack.push_back({next, probability[i], is_main[i]});
+        stack.push_back({next, probability[i], i == main});
       } else {
         reached(static_cast<std::int64_t>(-2 - next), probability[i]);
       }

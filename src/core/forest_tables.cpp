@@ -1,12 +1,14 @@
 #include "forest_tables.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "forest_growth.hpp"
+#include "thread_pool.hpp"
 #include "weight_pairs.hpp"
 
 namespace labelprism {
@@ -15,16 +17,25 @@ namespace {
 // A block has an array by feature, of 8 bytes each, where at least one feature in so many has a weight; a place in a
 // hash table takes 18.
 constexpr std::size_t kFeaturesPerDenseEntry = 3;
+constexpr std::int64_t kBlocksPerTask = 16;
 
+// A block's nodes are known first, for all blocks; then how many features each has, which says where its table begins;
+// then tables are written, in any order.
 class TablesBuilder {
  public:
-  explicit TablesBuilder(const ForestView& forest)
-      : forest_(forest), n_features_(static_cast<std::size_t>(forest.routers.n_columns)) {}
+  TablesBuilder(const ForestView& forest, int n_threads)
+      : forest_(forest), n_threads_(n_threads), n_features_(static_cast<std::size_t>(forest.routers.n_columns)) {}
 
   ForestTables build() {
     add_leaves();
     for (std::int32_t tree = 0; tree < forest_.n_trees; ++tree) tops_.push_back(tree);
     for (std::size_t block = 0; block < tops_.size(); ++block) add_block(tops_[block]);
+    std::vector<std::size_t> sizes(blocks_.size());
+    for_blocks([&](std::size_t block) { sizes[block] = count_features(nodes_[block]); });
+    for (const std::size_t size : sizes) tables_.push_back(new_table(size));
+    buckets_.resize(n_buckets_);
+    dense_.resize(n_dense_);
+    for_blocks([&](std::size_t block) { write_routers(nodes_[block], tables_[block], blocks_[block]); });
     ForestTables made;
     made.n_labels = forest_.leaves.n_columns;
     made.n_features = forest_.routers.n_columns;
@@ -40,6 +51,16 @@ class TablesBuilder {
   }
 
  private:
+  using BlockNodes = std::array<std::int32_t, kBlockNodes>;  // -1: none
+
+  template <class Use>
+  void for_blocks(const Use& use) const {
+    parallel_ranges(static_cast<std::int64_t>(nodes_.size()), kBlocksPerTask, n_threads_,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t block = begin; block < end; ++block) use(static_cast<std::size_t>(block));
+                    });
+  }
+
   void add_leaves() {
     leaf_of_node_.assign(static_cast<std::size_t>(forest_.leaves.n_rows), -1);
     leaf_begin_.push_back(0);
@@ -57,10 +78,10 @@ class TablesBuilder {
 
   void add_block(std::int32_t top) {
     RouterBlock block{};
-    std::int32_t nodes[2 * kBlockNodes + 1];  // -1: none, or not of this block
+    BlockNodes nodes;
+    nodes.fill(-1);
     for (int i = 0; i < 2 * kBlockNodes + 1; ++i) {
-      const std::int32_t above = i == 0 ? top : nodes[(i - 1) / 2];
-      nodes[i] = -1;
+      const std::int32_t above = i == 0 ? top : nodes[static_cast<std::size_t>((i - 1) / 2)];
       block.next[i] = RouterBlock::kInside;
       if (above < 0) continue;
       const std::int32_t node = i == 0 ? top : forest_.child[above] + (i % 2 == 0 ? 1 : 0);
@@ -70,31 +91,47 @@ class TablesBuilder {
         block.next[i] = static_cast<std::int32_t>(tops_.size());
         tops_.push_back(node);
       } else {
-        nodes[i] = node;
+        nodes[static_cast<std::size_t>(i)] = node;
         block.bias[i] = forest_.bias[node];
         block.noise[i] = forest_.noise[node];
       }
     }
-    add_routers(nodes, block);
+    nodes_.push_back(nodes);
     blocks_.push_back(block);
   }
 
-  // Makes the table of a block.
-  void add_routers(const std::int32_t* nodes, RouterBlock& block) {
+  // How many features the routers of a block have.
+  std::size_t count_features(const BlockNodes& nodes) const {
     const CsrView& routers = forest_.routers;
     std::vector<std::int32_t> features;
-    for (int i = 0; i < kBlockNodes; ++i) {
-      if (nodes[i] < 0) continue;
+    for (const std::int32_t node : nodes) {
+      if (node < 0) continue;
       const std::int32_t* row = routers.indices;
-      features.insert(features.end(), row + routers.indptr[nodes[i]], row + routers.indptr[nodes[i] + 1]);
+      features.insert(features.end(), row + routers.indptr[node], row + routers.indptr[node + 1]);
     }
     std::sort(features.begin(), features.end());
-    features.erase(std::unique(features.begin(), features.end()), features.end());
-    const RouterTable table = new_table(features.size());
-    tables_.push_back(table);
+    return static_cast<std::size_t>(std::unique(features.begin(), features.end()) - features.begin());
+  }
+
+  RouterTable new_table(std::size_t count) {
+    if (kFeaturesPerDenseEntry * count >= n_features_ && count > 0) {
+      const RouterTable table{static_cast<std::int64_t>(n_dense_), 0, 1};
+      n_dense_ += kRouterLanes * n_features_;
+      return table;
+    }
+    const RouterTable table{static_cast<std::int64_t>(n_buckets_), static_cast<std::uint32_t>((2 * count + 6) / 7), 0};
+    n_buckets_ += table.n_buckets;
+    return table;
+  }
+
+  void write_routers(const BlockNodes& nodes, const RouterTable& table, RouterBlock& block) {
+    if (table.is_dense) std::fill_n(dense_.data() + table.first, kRouterLanes * n_features_, std::int8_t{0});
+    std::fill_n(buckets_.data() + table.first, table.n_buckets, RouterBucket());  // a dense table has none
+    const CsrView& routers = forest_.routers;
     for (int i = 0; i < kBlockNodes; ++i) {
-      if (nodes[i] < 0) continue;
-      const std::int64_t begin = routers.indptr[nodes[i]], end = routers.indptr[nodes[i] + 1];
+      const std::int32_t node = nodes[static_cast<std::size_t>(i)];
+      if (node < 0) continue;
+      const std::int64_t begin = routers.indptr[node], end = routers.indptr[node + 1];
       float largest = 0;
       for (std::int64_t t = begin; t < end; ++t) largest = std::max(largest, std::abs(routers.data[t]));
       block.scale[i] = largest / kRouterSteps;
@@ -103,18 +140,6 @@ class TablesBuilder {
         steps_of(table, routers.indices[t])[i] = static_cast<std::int8_t>(steps);
       }
     }
-  }
-
-  RouterTable new_table(std::size_t count) {
-    if (kFeaturesPerDenseEntry * count >= n_features_ && count > 0) {
-      const RouterTable table{static_cast<std::int64_t>(dense_.size()), 0, 1};
-      dense_.resize(dense_.size() + kRouterLanes * n_features_, 0);
-      return table;
-    }
-    const RouterTable table{static_cast<std::int64_t>(buckets_.size()), static_cast<std::uint32_t>((2 * count + 6) / 7),
-                            0};
-    buckets_.resize(buckets_.size() + table.n_buckets, RouterBucket());
-    return table;
   }
 
   // The steps of a feature, for which a place is made if there is none.
@@ -134,9 +159,12 @@ class TablesBuilder {
   }
 
   const ForestView& forest_;
+  int n_threads_;
   std::size_t n_features_;
-  std::vector<std::int32_t> tops_;  // the top node of every block
+  std::vector<std::int32_t> tops_;  // the top node of every block,
+  std::vector<BlockNodes> nodes_;   // and all of them
   std::vector<std::int32_t> leaf_of_node_;
+  std::size_t n_buckets_ = 0, n_dense_ = 0;
   LargeVector<RouterBlock> blocks_;
   LargeVector<RouterTable> tables_;
   LargeVector<RouterBucket> buckets_;
@@ -163,8 +191,9 @@ void check_block(const ForestTables& forest, std::size_t number, std::vector<boo
   for (int i = 0; i < 2 * kBlockNodes + 1; ++i) {
     const int above = (i - 1) / 2;
     is_reached[i] = i == 0 || (is_reached[above] && block.next[above] == RouterBlock::kInside);
-    if (!is_reached[i]) continue;
     const std::int64_t next = block.next[i];
+    require_table(is_reached[i] || next == RouterBlock::kInside, "a way through the forest begins nowhere");
+    if (!is_reached[i]) continue;
     if (next == RouterBlock::kInside) {
       require_table(i < kBlockNodes, "a way through the forest leads nowhere");
     } else if (next >= 0) {
@@ -180,7 +209,9 @@ void check_block(const ForestTables& forest, std::size_t number, std::vector<boo
 
 }  // namespace
 
-ForestTables forest_tables(const ForestView& forest) { return TablesBuilder(forest).build(); }
+ForestTables forest_tables(const ForestView& forest, int n_threads) {
+  return TablesBuilder(forest, n_threads).build();
+}
 
 void check_tables(const ForestTables& forest) {
   require_table(forest.n_trees >= 1 && static_cast<std::size_t>(forest.n_trees) <= forest.blocks.size() &&

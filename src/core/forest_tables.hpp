@@ -27,20 +27,6 @@ struct ForestView {
   CsrView leaves;   // (n_nodes, n_labels): shares
 };
 
-constexpr int kBlockNodes = 7;
-
-// Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
-struct RouterBlock {
-  static constexpr std::int32_t kInside = -1;
-
-  float scale[kRouterLanes];  // what a step of each router's weights is worth
-  float bias[kBlockNodes];
-  float noise[kBlockNodes];
-  // Where an example goes from node (i - 1) / 2: on in the block (kInside), to block n (n), or to leaf n (-2 - n).
-  std::int32_t next[2 * kBlockNodes + 1];
-};
-static_assert(std::is_trivially_copyable_v<RouterBlock> && sizeof(RouterBlock) == 37 * 4, "a block is kept in files");
-
 // The weights of a block: those of every feature, or a hash table where few features have any.
 struct RouterTable {
   std::int64_t first;  // of the weights in `dense`, or of the buckets
@@ -65,8 +51,8 @@ struct ForestTables {
   std::int64_t n_leaves() const { return static_cast<std::int64_t>(leaf_begin.size()) - 1; }
 };
 
-// Leaves are numbered in the order of their nodes.
-ForestTables forest_tables(const ForestView& forest);
+// Leaves are numbered in the order of their nodes. The result does not depend on n_threads.
+ForestTables forest_tables(const ForestView& forest, int n_threads);
 
 // Throws std::invalid_argument unless all that is read without a check is in range, and every way ends.
 void check_tables(const ForestTables& forest);

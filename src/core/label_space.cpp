@@ -11,42 +11,20 @@
 #include "node_rows.hpp"
 #include "nth_largest.hpp"
 #include "scramble.hpp"
+#include "space_sums.hpp"
 #include "thread_pool.hpp"
+#include "unit_vector.hpp"
 
 namespace labelprism {
 namespace {
 
-constexpr std::int64_t kWidth = kSpaceWidth, kLanes = 8, kGroups = kWidth / kLanes;
+constexpr std::int64_t kWidth = kSpaceWidth;
 constexpr std::int64_t kBlockRows = 8;  // are compared with each other's labels, and with some candidates of each:
 constexpr std::int64_t kDrawnCandidates = 3;
-constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows, kColumnGroups = kColumns / kLanes;
+constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows;
 constexpr std::int64_t kBatchRows = 1024;  // their features move together
 constexpr std::int64_t kRowsPerTask = 64;  // whole blocks
 static_assert(kRowsPerTask % kBlockRows == 0);
-constexpr std::int64_t kAhead = 8;
-constexpr std::int32_t kFeaturesPerLine = 16;  // whose squares are one line of the cache, for one task to write
-constexpr float kSmallestNorm = 1e-12f;
-
-float square_of(const float* vector) {
-  EightFloats sums = {};
-  for (std::int64_t j = 0; j < kWidth; j += kLanes) {
-    EightFloats lanes;
-    std::memcpy(&lanes, vector + j, sizeof lanes);
-    sums += lanes * lanes;
-  }
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
-// Makes a vector unit and returns its norm; 0, or what is too large for a norm, becomes 0.
-float make_unit(float* vector) {
-  const float norm = std::sqrt(square_of(vector));
-  if (!(norm > kSmallestNorm && std::isfinite(norm))) {
-    std::fill_n(vector, kWidth, 0.0f);
-    return 0;
-  }
-  for (std::int64_t j = 0; j < kWidth; ++j) vector[j] *= 1 / norm;
-  return norm;
-}
 
 // An entry of a list, drawn by a hash.
 std::int32_t drawn(const CsrView& lists, std::int64_t row, std::uint64_t random) {
@@ -64,20 +42,15 @@ class SpaceBlock {
     const CsrView X{count, rows.X.n_columns, indptr_.data(), indices_.data(), values_.data()};
     kernels.gather(X, 0, count, features, kWidth, vectors_.data());
     for (std::int64_t r = 0; r < count; ++r) norms_[r] = make_unit(vectors_.data() + r * kWidth);
-    place_labels(labels);
-    const DenseView of_rows{count, kWidth, vectors_.data()};
-    for (std::int64_t g = 0; g < kColumnGroups; ++g) {
-      kernels.gather_dense(of_rows, 0, count, by_dimension_.data() + g * kWidth * kLanes,
-                           cosines_.data() + g * kBlockRows * kLanes);
+    copy_labels(labels);
+    for (std::int64_t r = 0; r < count; ++r) {
+      for (std::int64_t j = 0; j < kWidth; ++j) across_[j * kBlockRows + r] = vectors_[r * kWidth + j];
     }
-    for (std::int64_t r = 0; r < count; ++r) compare(rows, step.scale, numbers[r], r);
-    const DenseView of_losses{count, kColumns, shares_.data()};
-    for (std::int64_t g = 0; g < kGroups; ++g) {
-      kernels.gather_dense(of_losses, 0, count, by_column_.data() + g * kColumns * kLanes, pulls_.data());
-      for (std::int64_t r = 0; r < count; ++r) {
-        std::copy_n(pulls_.data() + r * kLanes, kLanes, gradient + r * kWidth + g * kLanes);
-      }
-    }
+    const DenseView of_labels{kColumns, kWidth, labels_.data()};
+    kernels.gather_dense(of_labels, 0, kColumns, across_.data(), shares_.data());
+    compare(rows, step.scale, numbers, count);
+    const CsrView of_losses{count, kColumns, all_columns().indptr.data(), all_columns().indices.data(), pulls_.data()};
+    kernels.gather(of_losses, 0, count, labels_.data(), kWidth, gradient);
     for (std::int64_t r = 0; r < count; ++r) project(r, gradient + r * kWidth);
   }
 
@@ -87,10 +60,8 @@ class SpaceBlock {
     indices_.clear();
     values_.clear();
     columns_.fill(-1);
-    places_.clear();
     const auto place = [&](std::int64_t column, std::int32_t label) {
       columns_[static_cast<std::size_t>(column)] = label;
-      places_.emplace_back(label, static_cast<std::int32_t>(column));
     };
     for (std::int64_t r = 0; r < count; ++r) {
       const std::int64_t row = numbers[r], begin = rows.X.indptr[row], end = rows.X.indptr[row + 1];
@@ -107,55 +78,56 @@ class SpaceBlock {
         place(k * kBlockRows + r, drawn(rows.candidates, row, random));
       }
     }
-    std::sort(places_.begin(), places_.end());
   }
 
-  // The vectors of the columns, twice: eight columns side by side for each dimension, and eight dimensions for each
-  // column.
-  void place_labels(const float* labels) {
+  void copy_labels(const float* labels) {
+    for (const std::int32_t label : columns_) {
+      if (label < 0) continue;
+      for (std::int64_t j = 0; j < kWidth; j += 16) __builtin_prefetch(labels + std::int64_t{label} * kWidth + j);
+    }
     for (std::int64_t column = 0; column < kColumns; ++column) {
-      if (column + kAhead < kColumns && columns_[static_cast<std::size_t>(column + kAhead)] >= 0) {
-        const float* next = labels + std::int64_t{columns_[static_cast<std::size_t>(column + kAhead)]} * kWidth;
-        for (std::int64_t j = 0; j < kWidth; j += 16) __builtin_prefetch(next + j);
-      }
-      const std::int32_t label = columns_[static_cast<std::size_t>(column)];
-      float* const across = by_dimension_.data() + column / kLanes * kWidth * kLanes + column % kLanes;
-      for (std::int64_t j = 0; j < kWidth; ++j) {
-        const float value = label < 0 ? 0 : labels[std::int64_t{label} * kWidth + j];
-        across[j * kLanes] = value;
-        by_column_[static_cast<std::size_t>((j / kLanes * kColumns + column) * kLanes + j % kLanes)] = value;
+      const std::int64_t label = columns_[static_cast<std::size_t>(column)];
+      float* const copy = labels_.data() + column * kWidth;
+      if (label < 0) {
+        std::fill_n(copy, kWidth, 0.0f);
+      } else {
+        std::copy_n(labels + label * kWidth, kWidth, copy);
       }
     }
   }
 
-  // How much each column pulls row r, by the softmax of the cosines: its own label less than 0, the others more, those
-  // that are labels of the row too not at all.
-  void compare(const SpaceRows& rows, float scale, std::int64_t row, std::int64_t r) {
-    float* const shares = shares_.data() + r * kColumns;
-    if (columns_[static_cast<std::size_t>(r)] < 0 || norms_[r] == 0) {
-      std::fill_n(shares, kColumns, 0.0f);
-      return;
-    }
-    for (std::int64_t g = 0; g < kColumnGroups; ++g) {
-      EightFloats cosine;
-      std::memcpy(&cosine, cosines_.data() + (g * kBlockRows + r) * kLanes, sizeof cosine);
-      const EightFloats below = scale * (cosine - 1.0f), share = exp_lanes(below < 0.0f ? below : below - below);
-      std::memcpy(shares + g * kLanes, &share, sizeof share);
-    }
-    const float own = shares[r];
+  // How much each column pulls each row, by the softmax of the cosines, which `shares_` has so far: the row's own label
+  // less than 0, the others more, those that are labels of the row too not at all. Rows lie side by side.
+  void compare(const SpaceRows& rows, float scale, const std::int32_t* numbers, std::int64_t count) {
+    EightFloats own = {}, weight = {};
     for (std::int64_t column = 0; column < kColumns; ++column) {
-      if (columns_[static_cast<std::size_t>(column)] < 0) shares[column] = 0;
+      const EightFloats below = scale * (lanes_of(column) - 1.0f);
+      lanes_of(column) = exp_lanes(below < 0.0f ? below : below - below);
     }
-    for (std::int64_t t = rows.Y.indptr[row]; t < rows.Y.indptr[row + 1]; ++t) {
-      const std::int32_t label = rows.Y.indices[t];
-      auto at = std::lower_bound(places_.begin(), places_.end(), std::pair(label, std::int32_t{0}));
-      for (; at != places_.end() && at->first == label; ++at) shares[at->second] = 0;
+    for (std::int64_t r = 0; r < count; ++r) {
+      if (columns_[static_cast<std::size_t>(r)] < 0 || norms_[r] == 0) continue;
+      const std::int64_t row = numbers[r];
+      own[r] = shares_[r * kBlockRows + r];
+      weight[r] = rows.weight ? rows.weight[row] : 1.0f;
+      for (std::int64_t t = rows.Y.indptr[row]; t < rows.Y.indptr[row + 1]; ++t) {
+        for (std::int64_t column = 0; column < kColumns; ++column) {
+          float& share = shares_[static_cast<std::size_t>(column * kBlockRows + r)];
+          share = columns_[static_cast<std::size_t>(column)] == rows.Y.indices[t] ? 0 : share;
+        }
+      }
     }
-    float sum = own;
-    for (std::int64_t column = 0; column < kColumns; ++column) sum += shares[column];
-    const float weight = (rows.weight ? rows.weight[row] : 1.0f) / sum;
-    for (std::int64_t column = 0; column < kColumns; ++column) shares[column] *= weight;
-    shares[r] = (own - sum) * weight;
+    EightFloats sum = own;
+    for (std::int64_t column = 0; column < kColumns; ++column) {
+      if (columns_[static_cast<std::size_t>(column)] < 0) lanes_of(column) = EightFloats{};
+      sum += lanes_of(column);
+    }
+    const EightFloats none = {}, factor = weight > 0.0f ? weight / sum : none;
+    for (std::int64_t column = 0; column < kColumns; ++column) {
+      const EightFloats pull = lanes_of(column) * factor;
+      for (std::int64_t r = 0; r < kBlockRows; ++r) pulls_[r * kColumns + column] = pull[r];
+    }
+    const EightFloats to_own = (own - sum) * factor;
+    for (std::int64_t r = 0; r < kBlockRows; ++r) pulls_[r * kColumns + r] = to_own[r];
   }
 
   // From the gradient by the unit vector to that by the vector itself.
@@ -167,6 +139,25 @@ class SpaceBlock {
     for (std::int64_t j = 0; j < kWidth; ++j) gradient[j] = (gradient[j] - along * unit[j]) * scale;
   }
 
+  static_assert(kBlockRows == 8, "rows side by side are EightFloats");
+  EightFloats& lanes_of(std::int64_t column) {
+    return *reinterpret_cast<EightFloats*>(shares_.data() + column * kBlockRows);
+  }
+
+  // A matrix of kBlockRows rows that have all columns, but for its values.
+  struct AllColumns {
+    std::array<std::int64_t, static_cast<std::size_t>(kBlockRows) + 1> indptr;
+    std::array<std::int32_t, static_cast<std::size_t>(kBlockRows * kColumns)> indices;
+    AllColumns() {
+      for (std::size_t r = 0; r < indptr.size(); ++r) indptr[r] = static_cast<std::int64_t>(r) * kColumns;
+      for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int32_t>(i) % kColumns;
+    }
+  };
+  static const AllColumns& all_columns() {
+    static const AllColumns all;
+    return all;
+  }
+
   template <std::int64_t N>
   using Floats = std::array<float, static_cast<std::size_t>(N)>;
 
@@ -174,13 +165,12 @@ class SpaceBlock {
   std::vector<std::int32_t> indices_;
   std::vector<float> values_;
   std::array<std::int32_t, static_cast<std::size_t>(kColumns)> columns_;  // the label of each; -1: there is none
-  std::vector<std::pair<std::int32_t, std::int32_t>> places_;             // labels, ascending, and their columns
   Floats<kBlockRows * kWidth> vectors_;
+  Floats<kWidth * kBlockRows> across_{};  // the same, rows side by side
   std::array<float, static_cast<std::size_t>(kBlockRows)> norms_;
-  Floats<kColumns * kWidth> by_dimension_, by_column_;
-  Floats<kBlockRows * kColumns> cosines_;  // [group of columns][row][8]
-  Floats<kBlockRows * kColumns> shares_;   // [row][column]
-  Floats<kBlockRows * kLanes> pulls_;
+  Floats<kColumns * kWidth> labels_;
+  Floats<kColumns * kBlockRows> shares_;  // [column][row]
+  Floats<kBlockRows * kColumns> pulls_;   // [row][column]
 };
 
 // Moves the features of one part after a batch: which entries of the batch's rows are of them, and by how much each
@@ -197,7 +187,7 @@ class SpaceMoves {
       const float square = square_of(gradient + r * kWidth);
       for (std::int64_t t = X.indptr[order[r]]; square > 0 && t < X.indptr[order[r] + 1]; ++t) {
         const std::int32_t feature = X.indices[t];
-        if (feature / kFeaturesPerLine % n_parts != part) continue;
+        if (!is_of_part(feature, part, n_parts)) continue;
         const float value = X.data[t];
         squares[feature] += value * value * square;
         indices_.push_back(feature);
@@ -270,7 +260,7 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
   const std::vector<std::int32_t> order = drawn_order(n_rows, scramble(step.seed ^ ~first_row));
   std::vector<float> gradient(static_cast<std::size_t>(std::min(kBatchRows, n_rows) * kWidth));
   // A feature is moved by one task, row after row, so that it does not matter how many tasks there are.
-  const std::int64_t n_parts = std::max(n_threads, 1);
+  const std::int64_t n_parts = parts_for(n_threads);
   std::vector<SpaceMoves> parts(static_cast<std::size_t>(n_parts));
   Lender<SpaceBlock> blocks;
   for (std::int64_t first = 0; first < n_rows; first += kBatchRows) {

@@ -9,6 +9,8 @@ namespace labelprism {
 
 class NormalTable {
  public:
+  static constexpr int kRange = 6, kSteps = 128;
+
   NormalTable() {
     for (int i = 0; i < kEntries; ++i) {
       const double z = static_cast<double>(i) / kSteps - kRange;
@@ -26,8 +28,11 @@ class NormalTable {
     return from + (place - static_cast<float>(i)) * (to - from);
   }
 
+  // Phi(i / kSteps - kRange), for kernels that look up several at once.
+  const float* values() const { return values_.data(); }
+
  private:
-  static constexpr int kRange = 6, kSteps = 128, kEntries = 2 * kRange * kSteps + 2;
+  static constexpr int kEntries = 2 * kRange * kSteps + 2;
   std::array<float, kEntries> values_;
 };
 

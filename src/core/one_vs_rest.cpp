@@ -27,7 +27,7 @@ constexpr std::int64_t kAhead = 8;
 constexpr std::size_t kExampleAhead = 4, kEntriesAhead = 2;  // in the order of a pass
 constexpr float kMostPasses = 1e9f;                          // an int holds it
 constexpr int kClusterPasses = 3;
-constexpr std::int64_t kExamplesPerTask = 1 << 15;
+constexpr std::int64_t kExamplesPerTask = 1 << 12;
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
 struct Random {
@@ -61,7 +61,8 @@ struct Example {
 // The problem of one label, with features numbered anew so that all of it lies close together.
 struct LabelProblem {
   std::vector<std::int32_t> place;  // the local number of a feature, or -1
-  std::vector<std::int32_t> features;
+  LargeVector<std::int32_t> features;  // `n_features` of them, and room for all and one more
+  std::int32_t n_features = 0;
   LargeVector<Entry> entries;
   std::uint32_t n_entries = 0;
   LargeVector<Example> examples;  // held-out ones last
@@ -73,11 +74,15 @@ struct LabelProblem {
   int max_passes = 0;
   std::size_t n_seen = 0;  // examples that are not held out
 
-  void load(const CsrView& X, const LabelExamples& all, std::int64_t label, const std::uint8_t* held_out,
-            const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings) {
-    if (place.empty()) place.assign(static_cast<std::size_t>(X.n_columns), -1);
-    for (const std::int32_t feature : features) place[feature] = -1;
-    features.clear();
+  void load(const CsrView& X, const float* squares, const LabelExamples& all, std::int64_t label,
+            const std::uint8_t* held_out, const float* row_weight, const OneVsRestStart* start,
+            const OneVsRestSettings& settings) {
+    if (features.empty()) {
+      place.assign(static_cast<std::size_t>(X.n_columns), -1);
+      features.resize(place.size() + 1);
+    }
+    for (std::int32_t j = 0; j < n_features; ++j) place[features[j]] = -1;
+    n_features = 0;
     examples.clear();
     rows.clear();
     const std::int64_t place_of_label = label - all.first_label;
@@ -95,13 +100,13 @@ struct LabelProblem {
         __builtin_prefetch(X.indices + X.indptr[all.rows[t + kAhead]]);
         __builtin_prefetch(X.data + X.indptr[all.rows[t + kAhead]]);
       }
-      if (!held_out || !held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t], row_weight);
+      if (!held_out || !held_out[all.rows[t]]) append(X, squares, all.rows[t], all.positive[t], row_weight);
     }
     n_seen = examples.size();
     for (std::int64_t t = begin; held_out && t < end; ++t) {
-      if (held_out[all.rows[t]]) append(X, all.rows[t], all.positive[t], row_weight);
+      if (held_out[all.rows[t]]) append(X, squares, all.rows[t], all.positive[t], row_weight);
     }
-    weights.assign(features.size(), 0.0f);
+    weights.assign(static_cast<std::size_t>(n_features), 0.0f);
     bias = kPriorBias;
     if (start) begin_at(*start, label);
   }
@@ -110,8 +115,8 @@ struct LabelProblem {
     for (std::int64_t t = start.weights.indptr[label]; t < start.weights.indptr[label + 1]; ++t) {
       const std::int32_t feature = start.weights.indices[t];
       if (place[feature] < 0) {
-        place[feature] = static_cast<std::int32_t>(features.size());
-        features.push_back(feature);
+        place[feature] = n_features;
+        features[n_features++] = feature;
         weights.push_back(0.0f);
       }
       weights[static_cast<std::size_t>(place[feature])] += start.weights.data[t];
@@ -132,25 +137,25 @@ struct LabelProblem {
     n_entries = 0;
   }
 
-  void append(const CsrView& X, std::int32_t row, bool positive, const float* row_weight) {
+  void append(const CsrView& X, const float* squares, std::int32_t row, bool positive, const float* row_weight) {
     Example example{};
     example.begin = n_entries;
     Entry* entry = entries.data() + n_entries;
-    float square = 0;
-    for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
-      std::int32_t& local = place[X.indices[t]];
-      if (local < 0) {
-        local = static_cast<std::int32_t>(features.size());
-        features.push_back(X.indices[t]);
-      }
+    std::int32_t *const places = place.data(), *const noted = features.data(), count = n_features;
+    for (std::int64_t t = X.indptr[row], last = X.indptr[row + 1]; t < last; ++t) {
+      // Noted in any case, and kept if it is new, which cannot be foretold: that needs no jump.
+      const std::int32_t feature = X.indices[t], known = places[feature], local = known < 0 ? count : known;
+      noted[count] = feature;
+      places[feature] = local;
+      count += known < 0;
       *entry++ = {static_cast<std::uint32_t>(local), X.data[t]};
-      square += X.data[t] * X.data[t];
     }
+    n_features = count;
     while ((entry - entries.data()) % kEntries != 0) *entry++ = {0, 0.0f};
     example.end = n_entries = static_cast<std::uint32_t>(entry - entries.data());
     example.target = positive ? 1.0f : -1.0f;
     example.diagonal = 0.5f / ((positive ? cost_of_positive : cost_of_negative) * (row_weight ? row_weight[row] : 1));
-    example.curvature = square + kBiasSquare + example.diagonal;
+    example.curvature = squares[row] + kBiasSquare + example.diagonal;
     examples.push_back(example);
     rows.push_back(row);
   }
@@ -258,7 +263,7 @@ struct LabelProblem {
 void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
   LargeVector<std::uint32_t>& kept = problem.order;
   kept.clear();
-  for (std::uint32_t j = 0; j < problem.features.size(); ++j) {
+  for (std::uint32_t j = 0; j < problem.weights.size(); ++j) {
     if (std::fabs(problem.weights[j]) > drop) kept.push_back(j);
   }
   std::sort(kept.begin(), kept.end(),
@@ -283,6 +288,18 @@ void fit_label(std::int64_t label, bool has_start, const OneVsRestSettings& sett
   }
   noted.end_row();
   if (goes_on) problem.solve_all(settings.tolerance, random);
+}
+
+// |x|^2 of every row: a row is an example of many labels.
+std::vector<float> squares_of(const CsrView& X, int n_threads) {
+  std::vector<float> squares(static_cast<std::size_t>(X.n_rows), 0.0f);
+  parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float& square = squares[static_cast<std::size_t>(row)];
+      for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) square += X.data[t] * X.data[t];
+    }
+  });
+  return squares;
 }
 
 // Ends of tasks of about equal work; by the problem alone, so that results do not depend on the number of threads.
@@ -342,6 +359,7 @@ LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, Lab
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
                      const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
                      int n_threads, Counter* counter, OneVsRestModel& model) {
+  const std::vector<float> squares = squares_of(X, n_threads);
   const std::vector<std::int64_t> ends = task_ends(examples);
   std::vector<GrowingCsr> weights(ends.size()), noted(ends.size());
   model.bias.assign(static_cast<std::size_t>(examples.n_labels), 0.0f);
@@ -350,7 +368,7 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
     problems.lend([&](LabelProblem& problem) {
       for (std::int64_t place = task == 0 ? 0 : ends[task - 1]; place < ends[task]; ++place) {
         const std::int64_t label = examples.first_label + place;
-        problem.load(X, examples, label, held_out, row_weight, start, settings);
+        problem.load(X, squares.data(), examples, label, held_out, row_weight, start, settings);
         fit_label(label, start != nullptr, settings, problem, noted[task]);
         write_weights(problem, settings.drop, weights[task]);
         model.bias[place] = problem.bias;

@@ -18,6 +18,10 @@ constexpr std::int64_t kRowsPerTask = 64;
 constexpr std::int64_t kSearchRatio = 16;
 // Labels are retrieved by so many features of a row, its strongest.
 constexpr std::int64_t kStrongFeatures = 16;
+// All labels are scored where there are no more than so many for each candidate.
+constexpr std::size_t kFewLabelsPerCandidate = 4;
+// So many best labels are kept in order while scores are looked at; more are sorted in the end.
+constexpr std::size_t kFewRanks = 16;
 constexpr float kCandidate = -1;  // in place of the probability of a label that fills up
 
 }  // namespace
@@ -279,10 +283,55 @@ void Predictor::add_up_clusters(PredictorRoom& room) const {
 
 void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
   RowCandidates& found = room.found;
-  const std::size_t count = place_scored(room), padded = (count + 7) / 8 * 8;
+  const std::size_t count = place_scored(room), padded = padded_to_eight(count);
   room.scored_.resize(padded, 0);
   found.margin.assign(padded, 0.0f);
   found.cosine.assign(padded, 0.0f);
+  if (kFewLabelsPerCandidate * count >= room.slot_.size() && tables_.words.size() == 0) {
+    score_all(row, count, room);
+  } else {
+    score_some(row, count, room);
+  }
+  add_up_clusters(room);
+  found.examples.resize(examples_ ? found.labels.size() : 0);
+  if (examples_) {
+    examples_->vote(row, room.slot_.data(), n_labels(), found.labels.size(), room.examples_, found.examples.data());
+  }
+  for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
+}
+
+// Where most labels are candidates it is faster to add up the weights of all of them, as they lie, than to pick some.
+void Predictor::score_all(const SparseRow& row, std::size_t count, PredictorRoom& room) const {
+  const std::size_t n_scored = room.slot_.size();
+  room.all_sums_.assign(2 * n_scored, 0.0f);
+  float* const sums = room.all_sums_.data();
+  for (std::size_t label = 0; label < n_scored; ++label) sums[2 * label] = bias_[label];
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    const WeightList& list = tables_.lists[static_cast<std::size_t>(row.features[t])];
+    const std::uint32_t* pairs = tables_.pairs.data() + list.first_pair;
+    const float value = row.values[t];
+    if (list.layout == WeightList::kArray) {
+      kernels_->add_all_weights(pairs, static_cast<std::int64_t>(n_scored), value, sums);
+      continue;
+    }
+    const std::int32_t* labels = tables_.list_labels.data() + list.first_label;
+    for (std::int64_t s = 0; s < list.length; ++s) {
+      const auto label = static_cast<std::size_t>(labels[s]);
+      if (label >= n_scored) continue;  // of a damaged model
+      sums[2 * label] += value * from_half(pairs[s]);
+      sums[2 * label + 1] += value * from_half(pairs[s] >> 16);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto label = static_cast<std::size_t>(room.scored_[i]);
+    room.found.margin[i] = sums[2 * label];
+    room.found.cosine[i] = sums[2 * label + 1];
+  }
+}
+
+void Predictor::score_some(const SparseRow& row, std::size_t count, PredictorRoom& room) const {
+  RowCandidates& found = room.found;
+  const std::size_t padded = padded_to_eight(count);
   room.places_.assign(padded, 0);
   for (std::size_t i = 0; i < count; ++i) found.margin[i] = bias_[static_cast<std::size_t>(room.scored_[i])];
   for (std::int64_t t = 0; t < row.count; ++t) {
@@ -300,12 +349,6 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
     kernels_->add_weights(tables_.pairs.data() + list.first_pair, at, static_cast<std::int64_t>(padded), row.values[t],
                           found.margin.data(), found.cosine.data());
   }
-  add_up_clusters(room);
-  found.examples.resize(examples_ ? found.labels.size() : 0);
-  if (examples_) {
-    examples_->vote(row, room.slot_.data(), n_labels(), found.labels.size(), room.examples_, found.examples.data());
-  }
-  for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
 }
 
 // A list without array or bitmap is read to its end, or searched for every candidate.
@@ -378,35 +421,73 @@ void Predictor::score_given(const SparseRow& given, const std::int32_t* labels, 
   score(row, room);
 }
 
+void Predictor::blend(RowCandidates& found) const {
+  const std::size_t n = found.labels.size();
+  found.score.resize(n);
+  float* const score = found.score.data();
+  for (std::size_t i = 0; i < n; ++i) {
+    score[i] = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
+               blend_.centroid * found.cosine[i] + (found.forest[i] <= kNotReached ? blend_.unreached : 0.0f);
+  }
+  for (std::size_t i = 0; i < n; ++i) score[i] += prior_[static_cast<std::size_t>(found.labels[i])];
+  const auto add = [&](float weight, const std::vector<float>& said) {
+    for (std::size_t i = 0; i < said.size(); ++i) score[i] += weight * said[i];
+  };
+  add(blend_.clusters, found.clusters);
+  add(blend_.examples, found.examples);
+  add(blend_.space, found.space);
+}
+
+// Puts the candidates of the largest scores into room.ranking_, at most k of them; of equals the smaller labels first.
+void Predictor::rank(std::size_t k, PredictorRoom& room) const {
+  const RowCandidates& found = room.found;
+  auto& ranking = room.ranking_;
+  ranking.clear();
+  for (std::size_t i = 0; i < found.labels.size(); ++i) {
+    if (found.further[i] != kCandidate) continue;
+    if (k > kFewRanks || ranking.size() < k) {
+      ranking.emplace_back(-found.score[i], found.labels[i]);
+    } else if (-found.score[i] < ranking.back().first) {
+      ranking.back() = {-found.score[i], found.labels[i]};
+    } else {
+      continue;
+    }
+    // Labels ascend, so that one goes before all of lower scores and after all of equal ones.
+    for (std::size_t at = ranking.size() - 1; k <= kFewRanks && at > 0; --at) {
+      if (ranking[at - 1].first <= ranking[at].first) break;
+      std::swap(ranking[at - 1], ranking[at]);
+    }
+  }
+  if (k <= kFewRanks) return;
+  const auto last = ranking.begin() + static_cast<std::ptrdiff_t>(std::min(k, ranking.size()));
+  std::partial_sort(ranking.begin(), last, ranking.end());
+  ranking.erase(last, ranking.end());
+}
+
 void Predictor::predict(const SparseRow& row, std::int64_t k, const Routing& routing, const AllowList& allowed,
                         PredictorRoom& room, std::int32_t* labels, float* scores) const {
   find(row, k, routing, allowed, true, room);
+  blend(room.found);
   const RowCandidates& found = room.found;
+  const auto wanted = static_cast<std::size_t>(k);
+  rank(wanted, room);
   auto& ranking = room.ranking_;
-  auto& further = room.further_;
-  ranking.clear();
-  further.clear();
-  for (std::size_t i = 0; i < found.labels.size(); ++i) {
-    if (found.further[i] == kCandidate) {
-      ranking.emplace_back(-blended(found, i), found.labels[i]);
-    } else {
-      further.emplace_back(-found.further[i], i);
+  if (ranking.size() < wanted && ranking.size() < found.labels.size()) {
+    auto& further = room.further_;
+    further.clear();
+    for (std::size_t i = 0; i < found.labels.size(); ++i) {
+      if (found.further[i] != kCandidate) further.emplace_back(-found.further[i], i);
     }
-  }
-  std::size_t best = std::min(static_cast<std::size_t>(k), ranking.size());
-  std::partial_sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(best), ranking.end());
-  if (best < static_cast<std::size_t>(k) && !further.empty()) {
     std::sort(further.begin(), further.end());
-    float last = best > 0 ? ranking[best - 1].first : -std::numeric_limits<float>::infinity();
+    float last = ranking.empty() ? -std::numeric_limits<float>::infinity() : ranking.back().first;
     for (const auto& [probability, i] : further) {
-      last = std::max(last, -blended(found, i));
+      last = std::max(last, -found.score[i]);
       ranking.emplace_back(last, found.labels[i]);
     }
-    best = std::min(static_cast<std::size_t>(k), ranking.size());
   }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
-    labels[i] = i < best ? ranking[i].second : -1;
-    scores[i] = i < best ? -ranking[i].first : -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < wanted; ++i) {
+    labels[i] = i < ranking.size() ? ranking[i].second : -1;
+    scores[i] = i < ranking.size() ? -ranking[i].first : -std::numeric_limits<float>::infinity();
   }
 }
 
@@ -456,9 +537,10 @@ void score_candidates(const Predictor& predictor, const CsrView& X, const CsrVie
         for (std::int64_t t = candidates.indptr[row]; t < last; t += kMostCandidates) {
           const std::int64_t count = std::min(last - t, kMostCandidates);
           predictor.score_given(sparse_row(X, row), candidates.indices + t, count, routing, room);
+          predictor.blend(room.found);
           for (std::int64_t i = 0; i < count; ++i) {
             const auto at = static_cast<std::size_t>(i);
-            out.score[t + i] = predictor.blended(room.found, at);
+            out.score[t + i] = room.found.score[at];
             out.forest[t + i] = room.found.forest[at];
             out.margin[t + i] = room.found.margin[at];
             out.cosine[t + i] = room.found.cosine[at];

@@ -57,6 +57,7 @@ struct RowCandidates {
   std::vector<float> clusters;  // the mean of log p of the label's clusters; empty where there are none
   std::vector<float> examples;  // the votes of near examples; empty where there are none
   std::vector<float> space;     // the cosines in the space of features and labels; empty where there is none
+  std::vector<float> score;     // their blend
 };
 
 // Room for one row at a time; one for each thread.
@@ -83,6 +84,7 @@ class PredictorRoom {
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
   std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
   std::vector<std::int32_t> places_;  // of them in a list
+  std::vector<float> all_sums_;       // margin and cosine of every label, where most are candidates
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<std::pair<float, std::size_t>> further_;  // places of labels that fill up, by their probability
   std::vector<float> values_;                           // of the row, made unit
@@ -143,15 +145,8 @@ class Predictor {
   void predict(const SparseRow& row, std::int64_t k, const Routing& routing, const AllowList& allowed,
                PredictorRoom& room, std::int32_t* labels, float* scores) const;
 
-  // The blend of what the experts say of candidate i.
-  float blended(const RowCandidates& found, std::size_t i) const {
-    float score = blend_.head * log_head(found.margin[i]) + blend_.forest * found.forest[i] +
-                  blend_.centroid * found.cosine[i] + prior_[static_cast<std::size_t>(found.labels[i])] +
-                  (found.forest[i] <= kNotReached ? blend_.unreached : 0.0f);
-    if (!found.clusters.empty()) score += blend_.clusters * found.clusters[i];
-    if (!found.examples.empty()) score += blend_.examples * found.examples[i];
-    return found.space.empty() ? score : score + blend_.space * found.space[i];
-  }
+  // Fills found.score with the blend of what the experts say of each candidate.
+  void blend(RowCandidates& found) const;
 
  private:
   SparseRow prepared(const SparseRow& row, PredictorRoom& room) const;
@@ -171,8 +166,11 @@ class Predictor {
   }
   std::size_t place_scored(PredictorRoom& room) const;
   void score(const SparseRow& row, PredictorRoom& room) const;
+  void score_all(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
+  void score_some(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
   void score_short(const WeightList& list, float value, std::size_t count, PredictorRoom& room) const;
   void add_up_clusters(PredictorRoom& room) const;
+  void rank(std::size_t k, PredictorRoom& room) const;
 
   const ForestScorer& forest_;
   LabelTables tables_;

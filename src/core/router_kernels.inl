@@ -63,6 +63,47 @@ void route_hashed(const RouterBucket* buckets, std::uint32_t n_buckets, const Sp
 }
 
 typedef std::uint32_t Words __attribute__((vector_size(32)));
+typedef std::int32_t Whole __attribute__((vector_size(32)));
+
+// NormalTable for eight numbers, in the same steps.
+inline Eight normal_of(const float* table, Eight z) {
+  constexpr float kRange = NormalTable::kRange, kSteps = NormalTable::kSteps;
+  const Eight zero = {}, one = zero + 1.0f;
+  const Eight inside = z > -kRange ? (z < kRange ? z : zero) : zero;
+  const Eight place = (inside + kRange) * kSteps;
+  const Whole i = __builtin_convertvector(place, Whole);
+  Eight from, to;
+  for (int k = 0; k < kRouterLanes; ++k) {
+    from[k] = table[i[k]];
+    to[k] = table[i[k] + 1];
+  }
+  const Eight value = from + (place - __builtin_convertvector(i, Eight)) * (to - from);
+  return z > -kRange ? (z < kRange ? value : one) : zero;
+}
+
+// All seven nodes are asked, whether the row comes to them or not: where it goes cannot be foretold, and a jump that was
+// foretold wrongly takes longer.
+std::uint32_t leave_block(const RouterBlock& block, const float* sums, const float* normal, float noise_scale,
+                          float smallest, bool is_main, float* probability, int* main) {
+  const Eight zero = {}, distance = lanes_at(sums) * lanes_at(block.scale) - lanes_at(block.bias);
+  const Eight noise = noise_scale * lanes_at(block.noise);  // the last lanes are of what follows, and are not used
+  const Eight right = noise > 0.0f ? normal_of(normal, distance / noise) : (distance > 0.0f ? zero + 1.0f : zero);
+  for (int i = 0; i < kBlockNodes; ++i) {
+    probability[2 * i + 1] = probability[i] * (1 - right[i]);
+    probability[2 * i + 2] = probability[i] * right[i];
+  }
+  std::uint32_t places = 0;
+  for (int i = 0; i < 2 * kBlockNodes + 1; ++i) {
+    const bool is_left = block.next[i] != RouterBlock::kInside && probability[i] > smallest;
+    places |= static_cast<std::uint32_t>(is_left) << i;
+  }
+  *main = -1;
+  if (!is_main) return places;
+  int way = 0;
+  while (way < kBlockNodes && block.next[way] == RouterBlock::kInside) way = 2 * way + 1 + (right[way] >= 0.5f);
+  *main = way;
+  return places | std::uint32_t{1} << way;
+}
 
 // The float16 numbers in the lower halves of words: with the bits in their places only the exponent is off, by 112.
 inline Eight halves_as_floats(Words halves) {
@@ -78,6 +119,39 @@ void add_weights(const std::uint32_t* pairs, const std::int32_t* at, std::int64_
                          pairs[at[4]], pairs[at[5]], pairs[at[6]], pairs[at[7]]};
     lanes_at(margins + i) += value * halves_as_floats(words);
     lanes_at(cosines + i) += value * halves_as_floats(words >> 16);
+  }
+}
+
+// Four pairs as eight numbers, in the order in which they lie.
+inline Eight four_pairs(const std::uint32_t* pairs) {
+#if defined(__AVX2__)
+  return halves_as_floats((Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs))));
+#else
+  Words halves;
+  for (int i = 0; i < 4; ++i) {
+    halves[2 * i] = pairs[i] & 0xFFFFu;
+    halves[2 * i + 1] = pairs[i] >> 16;
+  }
+  return halves_as_floats(halves);
+#endif
+}
+
+void add_all_weights(const std::uint32_t* pairs, std::int64_t count, float value, float* sums) {
+  std::int64_t i = 0;
+#if defined(__AVX512F__)
+  constexpr int kNoNumber = 0x99;  // NaN or infinity, which float16 numbers of a damaged model are to the processor only
+  const __m512 times = _mm512_set1_ps(value);
+  for (; i + 8 <= count; i += 8) {
+    const __m512 weights = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs + i)));
+    if (__builtin_expect(_mm512_fpclass_ps_mask(weights, kNoNumber) != 0, 0)) break;
+    const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(sums + 2 * i), _mm512_mul_ps(times, weights));
+    _mm512_storeu_ps(sums + 2 * i, sum);
+  }
+#endif
+  for (; i + 4 <= count; i += 4) lanes_at(sums + 2 * i) += value * four_pairs(pairs + i);
+  for (; i < count; ++i) {
+    sums[2 * i] += value * from_half(pairs[i]);
+    sums[2 * i + 1] += value * from_half(pairs[i] >> 16);
   }
 }
 

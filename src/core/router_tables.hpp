@@ -1,11 +1,25 @@
-// The weights of eight routers side by side, a byte for each router, found by feature.
+// Seven routers that are asked together, and the weights of eight side by side, a byte for each, found by feature.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace labelprism {
 
 constexpr int kRouterLanes = 8;
+constexpr int kBlockNodes = 7;
+
+// Seven nodes, numbered as in a heap: those below node i are 2 i + 1 and 2 i + 2.
+struct RouterBlock {
+  static constexpr std::int32_t kInside = -1;
+
+  float scale[kRouterLanes];  // what a step of each router's weights is worth
+  float bias[kBlockNodes];
+  float noise[kBlockNodes];
+  // Where an example goes from node (i - 1) / 2: on in the block (kInside), to block n (n), or to leaf n (-2 - n).
+  std::int32_t next[2 * kBlockNodes + 1];
+};
+static_assert(std::is_trivially_copyable_v<RouterBlock> && sizeof(RouterBlock) == 37 * 4, "a block is kept in files");
 
 // A line of the cache: five features and their weights. What finds no place in its bucket goes to one that follows.
 struct RouterBucket {

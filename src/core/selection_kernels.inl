@@ -29,8 +29,6 @@ void add_halves(const std::int32_t* labels, const std::uint16_t* halves, std::in
   }
 }
 
-typedef std::int32_t Whole __attribute__((vector_size(32)));
-
 inline Whole whole_at(const float* at) {
   Whole bits;
   __builtin_memcpy(&bits, at, sizeof bits);

@@ -279,6 +279,7 @@ class ForestScorer:
         leaf_labels: Int32,
         leaf_shares: Float32,
         n_labels: int,
+        n_threads: int = 1,
     ) -> None: ...
     @staticmethod
     def from_tables(
@@ -614,6 +615,19 @@ class NearExamples:
     ) -> Float32: ...
 
 def symmetric_eigen(matrix: Float64) -> tuple[Float64, Float64]: ...
+def sums_through_rows(
+    indptr: Int64,
+    indices: Int32,
+    data: Float32,
+    to_indptr: Int64,
+    to_indices: Int32,
+    to_data: Float32,
+    n_columns: int,
+    weight: Float32,
+    vectors: Float32,
+    unit: bool,
+    n_threads: int = 1,
+) -> Float32: ...
 def learn_space(
     indptr: Int64,
     indices: Int32,

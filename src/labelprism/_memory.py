@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from labelprism.filters import SpectralForest
 from labelprism.recipe_settings import RecipeSettings
-from labelprism.recipe_stages import settings_for_data
+from labelprism.recipe_stages import DataSize, settings_for_data
 
 __all__ = ["Needs", "memory_needs", "parsed_bytes"]
 
@@ -43,7 +43,7 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     (n, d), nnz = X.shape, X.nnz
     c = np.count_nonzero(np.bincount(Y.indices, minlength=1))  # labels that occur
     labels_per_row = Y.nnz / max(n, 1)
-    asked = settings_for_data(settings, Y.shape[1], labels_per_row, nnz, n // 10)
+    asked = settings_for_data(settings, DataSize(n, Y.shape[1], labels_per_row, nnz, n // 10))
     candidates = asked.training_candidates + asked.centroid_candidates + asked.vote_candidates
     n_trees, clusterings = SpectralForest(**asked.forest).n_trees, asked.label_clusterings
     # X: the unit rows, and those of the roots that are split at the same time.

@@ -65,10 +65,10 @@ class Predictions:
         """
         # Single rows are a matter of microseconds, and get there without further ado.
         recipe: Any = self.__dict__.get("recipe_")
-        is_plain = recipe is not None and allowed is None and "features_" not in self.__dict__
-        if is_plain and getattr(X, "format", None) == "csr" and X.shape[0] == 1:
-            found: tuple[Int32, Float32] = recipe.predict_topk(X, k, self.n_jobs)
-            return found
+        if recipe is not None and allowed is None and "features_" not in self.__dict__:
+            found: tuple[Int32, Float32] | None = recipe.predict_row(X, k)
+            if found is not None:
+                return found
         X = self._rows(X)
         check_whole("k", k, 1, np.iinfo(np.int32).max)
         return self._model().predict_topk(X, k, self._mask(allowed))

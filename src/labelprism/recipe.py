@@ -45,6 +45,7 @@ from labelprism.recipe_model import (
 )
 from labelprism.recipe_settings import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
+    DataSize,
     Learned,
     Opinions,
     asks_examples,
@@ -204,13 +205,14 @@ class _Training:
         self.n_threads = thread_count(n_jobs)
         self.seconds: dict[str, float] = {}
         self._since = perf_counter()
+        self._tables: tuple[Any, ...] | None = None
 
     def run(
         self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, validation: ValidationRows | None
     ) -> DefaultRecipe:
         rows = self._split(X, Y, weight) if validation is None else self._joined(X, Y, weight, *validation)
-        n_held_out = rows.X.shape[0] - rows.n_seen
-        self.settings = settings_for_data(self.settings, Y.shape[1], Y.nnz / Y.shape[0], X.nnz, n_held_out)
+        size = DataSize(*Y.shape, Y.nnz / Y.shape[0], X.nnz, rows.X.shape[0] - rows.n_seen)
+        self.settings = settings_for_data(self.settings, size)
         self._note("split")
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed)
         forest.fit(*rows.seen, stages=self.stages)
@@ -226,6 +228,7 @@ class _Training:
             found = self._sieved(forest, centre, norms, rows, found, space)
         else:
             self.settings = replace(self.settings, kept_candidates=0, space_candidates=0)
+        self._tables = None
         self._note("space")
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)
@@ -292,7 +295,7 @@ class _Training:
 
     def _found(self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
-        settings, tables = self.settings, _centroid_tables(centre, norms, self.settings, self.n_threads)
+        settings, tables = self.settings, self._centroid_tables(centre, norms)
         native = self._finder(forest, tables, settings.training_candidates)
         narrow = (settings.training_smallest, settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
@@ -336,11 +339,20 @@ class _Training:
         """Return the candidates of all rows that the space keeps, or brings in."""
         numbers = (self.settings.space_candidates, self.settings.kept_candidates, self.n_threads)
         indptr, labels = space.kept(rows.X, found.indptr, found.labels, *numbers)
-        tables = _centroid_tables(centre, norms, self.settings, self.n_threads)
-        native = self._finder(forest, tables, self.settings.forest_candidates)
+        native = self._finder(forest, self._centroid_tables(centre, norms), self.settings.forest_candidates)
         asked = (*csr_parts(rows.held_out.X), *_rows_from(indptr, labels, rows.n_seen))
         _, log_forest, _, cosine, *_ = native.score_candidates(*asked, forest.smallest, self.n_threads)
         return _Found(indptr, labels, log_forest, cosine)
+
+    def _centroid_tables(self, centre: sp.csr_array, norms: Float64) -> tuple[Any, ...]:
+        """Return the arrays of a predictor that knows centroids and votes alone, which are made once."""
+        if self._tables is None:
+            nothing = sp.csr_array(centre.shape, dtype=np.float32)
+            zeros = np.zeros(centre.shape[0], np.float32)
+            no_clusters = np.zeros((0, centre.shape[0]), np.int32)
+            tables = label_arrays(nothing, centre, norms, self.settings, self.n_threads)
+            self._tables = (*tables.values(), no_clusters, zeros, zeros, None, None)
+        return self._tables
 
     def _finder(self, forest: SpectralForest, tables: Any, n_candidates: int) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
@@ -420,14 +432,6 @@ class _Training:
 
     def _examples(self, part: _Part) -> Examples:
         return strongest_examples(*part, self.settings.longest_example_list, self.n_threads)
-
-
-def _centroid_tables(centre: sp.csr_array, norms: Float64, settings: RecipeSettings, n_threads: int) -> tuple[Any, ...]:
-    """Return the arrays of a predictor that knows centroids and votes alone."""
-    nothing = sp.csr_array(centre.shape, dtype=np.float32)
-    zeros = np.zeros(centre.shape[0], np.float32)
-    no_clusters = np.zeros((0, centre.shape[0]), np.int32)
-    return (*label_arrays(nothing, centre, norms, settings, n_threads).values(), no_clusters, zeros, zeros, None, None)
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

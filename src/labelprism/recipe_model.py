@@ -22,7 +22,7 @@ from labelprism.heads.label_clusters import LabelClusters
 from labelprism.heads.label_space import label_space
 from labelprism.heads.near_examples import near_examples
 from labelprism.recipe_calibration import Calibration, log_softmax_by_row
-from labelprism.recipe_settings import RecipeSettings
+from labelprism.recipe_settings import MOST_CANDIDATES, RecipeSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -31,10 +31,11 @@ _VOTE_TABLES = {"vote_begin": np.int64, "vote_label": np.int32, "vote_share": np
 _LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_label", "near_cosine")
 _RETIRED_SETTINGS = {
     *("wide_search", "wide_gain", "widest_search", "widest_gain", "trees_in_place_of_clusters"),
-    *("more_clusterings", "more_clusterings_from_labels", "more_clusterings_up_to_labels"),
+    *("more_clusterings", "more_clusterings_from_labels", "more_clusterings_up_to_labels", "space_tolerance"),
 }
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
+_INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 
 
 class LabelFacts(NamedTuple):
@@ -179,14 +180,30 @@ class DefaultRecipe:
         -------
         int32 and float32 arrays of shape (n, k)
         """
-        # One row at a time is what a server does; it must not pay for checks that the native core repeats.
-        if allowed is None and getattr(X, "format", None) == "csr" and X.shape == (1, self.n_features_in_):
-            indices = X.indices
-            if indices.dtype == np.int32 and X.dtype == np.float32:
-                return self._predict_row(indices, X.data, k, self._smallest)
+        if allowed is None and (found := self.predict_row(X, k)) is not None:
+            return found
         flags = _ALL_ALLOWED if allowed is None else np.ascontiguousarray(allowed, np.uint8)
         parts = csr_parts(self._checked(X))
         return self._predictor.predict(*parts, k, self._smallest, flags, thread_count(n_jobs))
+
+    def predict_row(self, X: Any, k: int) -> tuple[Int32, Float32] | None:
+        """Return what `predict_topk` does for a single row, sooner; None for all that is not just as a model has it.
+
+        One row at a time is what a server does; it must not pay for checks that the native core repeats.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, d)
+        k : int
+        """
+        if getattr(X, "format", None) != "csr" or X.shape != (1, self.n_features_in_):
+            return None
+        indices, data = X.indices, X.data
+        if indices.dtype != _INT32 or data.dtype != _FLOAT32 or type(k) is not int or not 0 < k <= MOST_CANDIDATES:
+            return None
+        labels, scores = np.empty((1, k), _INT32), np.empty((1, k), _FLOAT32)
+        self._predict_row(indices, data, self._smallest, labels, scores)
+        return labels, scores
 
     @property
     def most_candidates(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 _QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1}
 # Both ways, but by routes narrower than the forest's own.
 _GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
-_MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
+MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,14 @@ class RecipeSettings:
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
     centroids_up_to_labels_per_row : float
         Where rows have more labels than so many on average, centroids bring in none: those by votes are enough.
+    retrieval_from_labels : int
+        Where there are fewer labels, neither centroids nor votes bring in any: the forest finds them all.
     training_candidates : int
         Those of the forest for the examples that the head learns from.
+    candidates_of_few : int
+        The least that the forest brings in, in training too,
+    few_labels : int
+        where there are at most so many labels.
     candidates_per_label : float
         So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
     candidates_per_doubling : float
@@ -53,7 +59,9 @@ class RecipeSettings:
     cluster_from_labels, cluster_up_to_labels : int
         Where there are fewer labels, or more, they are not clustered,
     cluster_up_to_labels_per_row : float
-        nor where rows have more than so many of them on average.
+        nor where rows have more than so many of them on average,
+    cluster_up_to_examples_per_label : float
+        nor where labels have more examples than so many on average: they need not learn from their neighbours' then.
     more_trees : int
         So many trees more are grown where labels are not clustered, where no space is asked for,
     more_trees_from_labels_per_row : float
@@ -91,8 +99,6 @@ class RecipeSettings:
     sieve_loss : float
         and also if the candidates of held-out rows would then have fewer of their labels than before, by more than such
         a share.
-    space_tolerance : float
-        The head's tolerance where a space is asked for, if `head` names none: its last steps matter less then.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -102,9 +108,9 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, **_QUICK_GROWTH}
+        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, "max_rows": 50_000, **_QUICK_GROWTH}
     )
-    head: Mapping[str, Any] = field(default_factory=dict)
+    head: Mapping[str, Any] = field(default_factory=lambda: {"tolerance": 0.8})
     forest_candidates: int = 25
     training_candidates: int = 25
     candidates_per_label: float = 5.0
@@ -112,6 +118,9 @@ class RecipeSettings:
     centroid_candidates: int = 10
     centroids_up_to_labels_per_row: float = 3.0
     vote_candidates: int = 20
+    retrieval_from_labels: int = 1500
+    candidates_of_few: int = 100
+    few_labels: int = 500
     centroid_features: int = 200
     longest_list: int = 64
     longest_vote_list: int = 32
@@ -121,6 +130,7 @@ class RecipeSettings:
     cluster_from_labels: int = 1500
     cluster_up_to_labels: int = 50_000
     cluster_up_to_labels_per_row: float = 6.0
+    cluster_up_to_examples_per_label: float = 30.0
     more_trees: int = 1
     more_trees_from_labels_per_row: float = 2.0
     cluster_gain: float = 0.0
@@ -135,7 +145,6 @@ class RecipeSettings:
     space_candidates: int = 10
     sieve_up_to_labels_per_row: float = 3.0
     sieve_loss: float = 0.01
-    space_tolerance: float = 0.8
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -149,28 +158,30 @@ class RecipeSettings:
         least |= {"space_candidates": 0, "kept_candidates": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or not lowest <= value <= _MOST_CANDIDATES:
-                raise ValueError(f"{name} must be a whole number from {lowest} to {_MOST_CANDIDATES}, got {value!r}")
+            if not isinstance(value, int) or not lowest <= value <= MOST_CANDIDATES:
+                raise ValueError(f"{name} must be a whole number from {lowest} to {MOST_CANDIDATES}, got {value!r}")
 
 
 PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
         forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1, **_GROWTH},
+        head={"tolerance": 0.3},
         forest_candidates=50,
         training_candidates=50,
         vote_candidates=40,
         centroids_up_to_labels_per_row=1e9,
         label_clusterings=5,
+        retrieval_from_labels=0,
         cluster_from_labels=0,
         cluster_up_to_labels=2**31 - 1,
+        cluster_up_to_examples_per_label=1e9,
         more_trees=0,
         examples_from_labels=0,
         example_gain=5.0,
         space_passes=10,
         kept_candidates=80,
         space_candidates=20,
-        space_tolerance=0.3,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH},

@@ -90,50 +90,62 @@ class _Way(NamedTuple):
     features: Float64
 
 
-def settings_for_data(
-    settings: RecipeSettings, n_labels: int, labels_per_row: float, n_entries: int, n_held_out: int
-) -> RecipeSettings:
-    """Adapt the settings to how many labels there are, how many rows have, and how many values and rows there are.
+class DataSize(NamedTuple):
+    """How much there is to learn from."""
+
+    n_rows: int
+    n_labels: int
+    labels_per_row: float
+    """On average."""
+    n_entries: int
+    """Stored values of all rows."""
+    n_held_out: int
+    """Rows that the blend is learned on."""
+
+
+def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSettings:
+    """Adapt the settings to how many rows, labels and values there are, and how many labels rows have.
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
-    labels are very many, and the true ones harder to find. Centroids find none that votes do not where rows have
-    several. Clusters of labels say little where rows have many labels of one cluster, or where clusters are few or very
-    many, and a space of features and labels tells little of rows with many labels, or of few labels: one tree more is
-    in place of either, as where rows have several labels, and two are in place of both. A space that finds candidates
-    itself, which it cannot well for rows of several labels, stands for more trees and for more candidates.
+    labels are very many, and the true ones harder to find, and where they are so few that most can be candidates. Where
+    labels are few the forest finds all of them; centroids find none that votes do not where rows have several. Clusters
+    of labels say little where rows have many labels of one cluster, where clusters are few or very many, or where
+    labels have examples enough of their own, and a space of features and labels tells little of rows with many labels,
+    or of few labels: one tree more is in place of either, as where rows have several labels, and two are in place of
+    both. A space that finds candidates itself, which it cannot well for rows of several labels, stands for more trees
+    and for more candidates.
 
     Parameters
     ----------
     settings : RecipeSettings
-    n_labels : int
-    labels_per_row : float
-        On average.
-    n_entries : int
-        Stored values of all rows.
-    n_held_out : int
-        Rows that the blend is learned on.
+    size : DataSize
     """
+    n_labels, labels_per_row = size.n_labels, size.labels_per_row
     # Held-out rows tell whether a space helps.
-    has_space = settings.use_learned_blend and n_held_out > 0
+    has_space = settings.use_learned_blend and size.n_held_out > 0
     has_space = has_space and settings.space_passes > 0 and n_labels >= settings.space_from_labels
-    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row and n_entries <= MOST_ENTRIES
+    has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row and size.n_entries <= MOST_ENTRIES
     sieves = has_space and settings.kept_candidates > 0 and labels_per_row <= settings.sieve_up_to_labels_per_row
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
-    few_labels = settings.centroids_up_to_labels_per_row
     doublings = 0.0 if sieves else max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0)
     further = round(settings.candidates_per_doubling * doublings)
+    least = settings.candidates_of_few if n_labels <= settings.few_labels else 0
+    retrieves = n_labels >= settings.retrieval_from_labels
+    has_centroids = retrieves and labels_per_row <= settings.centroids_up_to_labels_per_row
+    has_votes = retrieves and settings.vote_candidates > 0
     settings = replace(
         settings,
-        forest_candidates=settings.forest_candidates + more + further,
-        training_candidates=settings.training_candidates + more + further,
-        vote_candidates=settings.vote_candidates + further if settings.vote_candidates else 0,
-        centroid_candidates=settings.centroid_candidates if labels_per_row <= few_labels else 0,
+        forest_candidates=max(settings.forest_candidates + more + further, least),
+        training_candidates=max(settings.training_candidates + more + further, least),
+        vote_candidates=settings.vote_candidates + further if has_votes else 0,
+        centroid_candidates=settings.centroid_candidates if has_centroids else 0,
         kept_candidates=settings.kept_candidates + more if sieves else 0,
     )
     # Not all in one cluster.
     fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
     is_clustered = settings.use_head and settings.label_clusterings > 0 and fewest <= n_labels <= most
     is_clustered = is_clustered and labels_per_row <= settings.cluster_up_to_labels_per_row
+    is_clustered = is_clustered and size.n_rows * labels_per_row <= settings.cluster_up_to_examples_per_label * n_labels
     has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
     needs_tree = not sieves and (labels_per_row >= settings.more_trees_from_labels_per_row or not has_both)
     n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_tree + has_neither)
@@ -142,7 +154,6 @@ def settings_for_data(
         label_clusterings=settings.label_clusterings if is_clustered else 0,
         forest={**settings.forest, "n_trees": n_trees},
         space_passes=settings.space_passes if has_space else 0,
-        head={"tolerance": settings.space_tolerance, **settings.head} if has_space else settings.head,
     )
 
 

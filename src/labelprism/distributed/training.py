@@ -75,6 +75,7 @@ from labelprism.recipe_model import (
 )
 from labelprism.recipe_settings import RecipeSettings
 from labelprism.recipe_stages import (
+    DataSize,
     Learned,
     Opinions,
     asks_examples,
@@ -141,7 +142,8 @@ class DistributedTraining:
             n_held = validation.X.shape[0]
         n_entries = sum(facts.n_entries for facts in chunks.facts)
         labels_per_row = float(counts.sum()) / n_rows
-        self.settings = settings_for_data(self.settings, counts.size, labels_per_row, n_entries, n_held)
+        size = DataSize(n_rows, counts.size, labels_per_row, n_entries, n_held)
+        self.settings = settings_for_data(self.settings, size)
         self._note("split")
         groups = cluster.groups(seen.futures)
         sums = self._label_sums(seen, groups)

@@ -272,6 +272,7 @@ class SpectralForest(Filter):
             self._cached_scorer = _core.ForestScorer(
                 *(self.n_trees, self.children_, self.bias_, self.noise_, *routers, self.n_features_in_),
                 *(np.concatenate([[0], np.cumsum(lengths)]), leaves.indices, np.exp(leaves.data), self.n_labels_),
+                thread_count(self.n_jobs),
             )
         return self._cached_scorer
 

@@ -11,7 +11,7 @@ lies nearer to its label than to those of other rows and to candidates. Labels f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import CSRParts, Float32, Int32, Int64, csr_of, csr_parts, row_range
+from labelprism._arrays import Float32, Int32, Int64, csr_of, csr_parts
 from labelprism._progress import watched
 from labelprism._weights import label_mass
 from labelprism.heads.label_clusters import label_clusters
@@ -40,9 +40,9 @@ _FIRST_SQUARES = 1e-3
 _MULTIPLICATIONS = 2  # of random vectors with X'Y, to find its strongest directions
 _LEAST_EIGENVALUE = 1e-10  # of the largest: what is below is rounding
 _FEATURES_AT_ONCE = 4096
+_ENTRIES_AT_ONCE = 1 << 20
 _LABELS_AT_ONCE = 64  # new ones, whose cosines with all others are held
-_ROWS_AT_ONCE = 1 << 15
-_NO_WEIGHT = np.zeros(0, np.float32)
+_ONES = np.zeros(0, np.float32)  # where values or weights are all 1
 _NO_LISTS = np.zeros(0, np.int32)
 
 
@@ -150,7 +150,7 @@ def learned_features(
     vectors = _start(X, Y, relative, seed, n_threads)
     squares = np.full(X.shape[1], _FIRST_SQUARES, np.float32)
     own, counter = csr_parts(Y), _core.Counter()
-    rows: Any = (*csr_parts(X), own.indptr, own.indices, _NO_WEIGHT if relative is None else relative, *candidates)
+    rows: Any = (*csr_parts(X), own.indptr, own.indices, _ONES if relative is None else relative, *candidates)
     with watched(counter, passes * X.shape[0], "placing features", "rows"):
         for number in range(passes):
             labels = _label_sums(X, Y, relative, vectors, n_threads)
@@ -303,8 +303,12 @@ def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | No
 
 def _used_features(X: sp.csr_array) -> Int64 | None:
     """Return the features that occur, ascending; None where most do, so that it is not worth the time to pick them."""
-    used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
-    return used if used.size < X.shape[1] / 2 else None
+    occurs = np.zeros(X.shape[1], bool)
+    for begin in range(0, max(X.indices.size, 1), _ENTRIES_AT_ONCE):
+        occurs[X.indices[begin : begin + _ENTRIES_AT_ONCE]] = True
+        if 2 * np.count_nonzero(occurs) >= occurs.size:
+            return None
+    return np.flatnonzero(occurs)
 
 
 def _columns(X: sp.csr_array, used: Int64) -> sp.csr_array:
@@ -319,11 +323,10 @@ def _start(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, seed: int, 
     rarity = (1 / np.sqrt(np.maximum(label_mass(Y, weight), 1e-6))).astype(np.float32)[:, None]
     signs = np.unpackbits(np.frombuffer(np.random.default_rng(seed).bytes(Y.shape[1] * WIDTH // 8), np.uint8))
     labels = (signs.reshape(Y.shape[1], WIDTH) - np.float32(0.5)) * rarity
+    own, rows = csr_parts(Y)._replace(data=_ONES), csr_parts(X)
+    of_row = _ONES if weight is None else weight
     for number in range(_MULTIPLICATIONS):
-        features = np.zeros((X.shape[1], WIDTH), np.float32)
-        for rows, own, of_row in _parts(X, Y, weight):
-            of_rows = _core.csr_times_block(*own, labels, n_threads) * of_row[:, None]
-            features += _core.csr_transposed_times_block(*rows, X.shape[1], of_rows, n_threads)
+        features = _core.sums_through_rows(*own, *rows, X.shape[1], of_row, labels, False, n_threads)
         features = _orthonormal(features, n_threads)
         if number + 1 < _MULTIPLICATIONS:
             labels = _label_sums(X, Y, weight, features, n_threads, unit=False) * rarity
@@ -335,22 +338,9 @@ def _label_sums(
     X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, features: Float32, n_threads: int, unit: bool = True
 ) -> Float32:
     """Return the sum of the vectors of each label's rows, of shape (c, 64)."""
-    sums = np.zeros((Y.shape[1], WIDTH), np.float32)
-    for rows, own, of_row in _parts(X, Y, weight):
-        of_rows = _core.csr_times_block(*rows, features, n_threads)
-        if unit:
-            _make_unit(of_rows)
-        sums += _core.class_sums(own.indptr, own.indices, Y.shape[1], of_row, of_rows, n_threads)
-    return sums
-
-
-def _parts(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> Iterator[tuple[CSRParts, CSRParts, Float32]]:
-    """Return rows, their labels and weights, as many at once as may have vectors in memory."""
-    for begin in range(0, X.shape[0], _ROWS_AT_ONCE):
-        end = min(begin + _ROWS_AT_ONCE, X.shape[0])
-        own = csr_parts(row_range(Y, begin, end))
-        of_row = np.ones(end - begin, np.float32) if weight is None else weight[begin:end]
-        yield csr_parts(row_range(X, begin, end)), own._replace(data=np.ones(own.indices.size, np.float32)), of_row
+    own = csr_parts(Y)._replace(data=_ONES)
+    of_row = _ONES if weight is None else weight
+    return _core.sums_through_rows(*csr_parts(X), *own, Y.shape[1], of_row, features, unit, n_threads)
 
 
 def _make_unit(vectors: Float32) -> Float32:
