@@ -105,7 +105,8 @@ def test_centroids_bring_in_no_candidates_where_rows_have_several_labels(labels_
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "forest", "votes", "centroids"), [(159, 100, 0, 0), (500, 100, 0, 0), (501, 30, 0, 0), (1499, 30, 0, 0), (1500, 30, 20, 10)]
+    ("n_labels", "forest", "votes", "centroids"),
+    [(159, 100, 0, 0), (500, 100, 0, 0), (501, 30, 0, 0), (1499, 30, 0, 0), (1500, 30, 20, 10)],
 )
 def test_where_labels_are_few_the_forest_alone_finds_candidates(
     n_labels: int, forest: int, votes: int, centroids: int

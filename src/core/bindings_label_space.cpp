@@ -36,9 +36,9 @@ void bind_learning(nb::module_& m) {
       array("matrix"), "The eigenvalues of a symmetric matrix, descending, and its eigenvectors as columns.");
   m.def(
       "sums_through_rows",
-      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
-         Vector<std::int64_t> to_indptr, Vector<std::int32_t> to_indices, Vector<float> to_data, std::int64_t n_columns,
-         Vector<float> weight, Matrix<float> vectors, bool unit, int n_threads) {
+      [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data, Vector<std::int64_t> to_indptr,
+         Vector<std::int32_t> to_indices, Vector<float> to_data, std::int64_t n_columns, Vector<float> weight,
+         Matrix<float> vectors, bool unit, int n_threads) {
         const auto view = [](const auto& ends, const auto& entries, const Vector<float>& values, std::int64_t columns) {
           return values.size() ? checked_csr(ends, entries, values, columns) : checked_labels(ends, entries, columns);
         };

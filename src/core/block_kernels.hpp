@@ -63,8 +63,8 @@ struct BlockKernels {
   void (*route_hashed)(const RouterBucket* buckets, std::uint32_t n_buckets, const SparseRow& row, float* sums);
 
   // From a block of routers to the places below that a row comes to, one bit for each: those of a probability above
-  // `smallest` and, if `is_main`, the one that is the more probable way at every node, `main`. probability[0] is that to
-  // come to the block; the others are written. `normal` is NormalTable's.
+  // `smallest` and, if `is_main`, the one that is the more probable way at every node, `main`. probability[0] is that
+  // to come to the block; the others are written. `normal` is NormalTable's.
   std::uint32_t (*leave_block)(const RouterBlock& block, const float* sums, const float* normal, float noise_scale,
                                float smallest, bool is_main, float* probability, int* main);
 
@@ -72,8 +72,11 @@ struct BlockKernels {
   void (*add_weights)(const std::uint32_t* pairs, const std::int32_t* at, std::int64_t count, float value,
                       float* margins, float* cosines);
 
-  // The same for all pairs there are: sums[2 i] += value * head and sums[2 i + 1] += value * centroid of pairs[i].
-  void (*add_all_weights)(const std::uint32_t* pairs, std::int64_t count, float value, float* sums);
+  // The same for all pairs there are, of several lists, one after the other: sums[2 i] += values[t] * head and
+  // sums[2 i + 1] += values[t] * centroid of lists[t][i]. Bits of a damaged model that are no float16 numbers may make
+  // sums that are none either.
+  void (*add_all_weights)(const std::uint32_t* const* lists, const float* values, std::int64_t n_lists,
+                          std::int64_t count, float* sums);
 
   // at[i] = the place of labels[i] in the list of a bitmap, from 1 to length; 0: it is not in there.
   void (*find_places)(const LabelWord* words, std::uint32_t length, const std::int32_t* labels, std::int64_t count,

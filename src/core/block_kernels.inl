@@ -221,9 +221,10 @@ void add_line(const RowOnLine* rows, std::int64_t count, const float* steps, flo
 
 }  // namespace
 
-const BlockKernels LABELPRISM_KERNELS = {
-    LABELPRISM_NAME, gather,     scatter,     gather_some, scatter_some, gather_dense, scatter_dense,
-    normal,          gram,       combine,     add_line,    route_dense,  route_hashed, leave_block,
-    add_weights,     add_all_weights, find_places,     add_halves, nth_largest, places_from, add_vectors,  dot_vectors,  dot_steps};
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,        scatter,      gather_some, scatter_some,
+                                         gather_dense,    scatter_dense, normal,       gram,        combine,
+                                         add_line,        route_dense,   route_hashed, leave_block, add_weights,
+                                         add_all_weights, find_places,   add_halves,   nth_largest, places_from,
+                                         add_vectors,     dot_vectors,   dot_steps};
 
 }  // namespace labelprism

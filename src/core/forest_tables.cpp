@@ -209,9 +209,7 @@ void check_block(const ForestTables& forest, std::size_t number, std::vector<boo
 
 }  // namespace
 
-ForestTables forest_tables(const ForestView& forest, int n_threads) {
-  return TablesBuilder(forest, n_threads).build();
-}
+ForestTables forest_tables(const ForestView& forest, int n_threads) { return TablesBuilder(forest, n_threads).build(); }
 
 void check_tables(const ForestTables& forest) {
   require_table(forest.n_trees >= 1 && static_cast<std::size_t>(forest.n_trees) <= forest.blocks.size() &&

@@ -147,7 +147,7 @@ class SpaceBlock {
   // A matrix of kBlockRows rows that have all columns, but for its values.
   struct AllColumns {
     std::array<std::int64_t, static_cast<std::size_t>(kBlockRows) + 1> indptr;
-    std::array<std::int32_t, static_cast<std::size_t>(kBlockRows * kColumns)> indices;
+    std::array<std::int32_t, static_cast<std::size_t>(kBlockRows* kColumns)> indices;
     AllColumns() {
       for (std::size_t r = 0; r < indptr.size(); ++r) indptr[r] = static_cast<std::int64_t>(r) * kColumns;
       for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int32_t>(i) % kColumns;

@@ -60,7 +60,7 @@ struct Example {
 
 // The problem of one label, with features numbered anew so that all of it lies close together.
 struct LabelProblem {
-  std::vector<std::int32_t> place;  // the local number of a feature, or -1
+  std::vector<std::int32_t> place;     // the local number of a feature, or -1
   LargeVector<std::int32_t> features;  // `n_features` of them, and room for all and one more
   std::int32_t n_features = 0;
   LargeVector<Entry> entries;

@@ -82,9 +82,12 @@ class PredictorRoom {
   std::vector<std::int32_t> retrieved_;  // by centroids, by votes and in the space
   std::vector<std::uint16_t>
       slot_;  // by label: its place among the candidates from 1, or 0: small, to stay in the cache
-  std::vector<std::int32_t> scored_;  // the candidates and their clusters, and zeros to a multiple of 8
-  std::vector<std::int32_t> places_;  // of them in a list
-  std::vector<float> all_sums_;       // margin and cosine of every label, where most are candidates
+  std::vector<std::int32_t> scored_;         // the candidates and their clusters, and zeros to a multiple of 8
+  std::vector<std::int32_t> places_;         // of them in a list
+  std::vector<float> all_sums_;              // margin and cosine of every label, where most are candidates
+  std::vector<const std::uint32_t*> lists_;  // of weights, which are to be added up,
+  std::vector<float> list_values_;           // times these
+  std::vector<std::pair<const WeightList*, float>> short_lists_;
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<std::pair<float, std::size_t>> further_;  // places of labels that fill up, by their probability
   std::vector<float> values_;                           // of the row, made unit
@@ -92,6 +95,7 @@ class PredictorRoom {
 };
 
 inline constexpr float kNotReached = -9.2103404f;  // log 1e-4
+inline constexpr float kCandidate = -1;            // in place of the probability of a label that fills up
 
 // log of p_H = exp(-max(0, 1 - margin)^2), bounded so that no label is out of the race by the head alone.
 inline float log_head(float margin) {
@@ -166,7 +170,9 @@ class Predictor {
   }
   std::size_t place_scored(PredictorRoom& room) const;
   void score(const SparseRow& row, PredictorRoom& room) const;
-  void score_all(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
+  template <class Use>
+  void for_lists(const SparseRow& row, PredictorRoom& room, const Use& use) const;
+  bool score_all(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
   void score_some(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
   void score_short(const WeightList& list, float value, std::size_t count, PredictorRoom& room) const;
   void add_up_clusters(PredictorRoom& room) const;

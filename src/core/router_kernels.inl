@@ -81,8 +81,8 @@ inline Eight normal_of(const float* table, Eight z) {
   return z > -kRange ? (z < kRange ? value : one) : zero;
 }
 
-// All seven nodes are asked, whether the row comes to them or not: where it goes cannot be foretold, and a jump that was
-// foretold wrongly takes longer.
+// All seven nodes are asked, whether the row comes to them or not: where it goes cannot be foretold, and a jump that
+// was foretold wrongly takes longer.
 std::uint32_t leave_block(const RouterBlock& block, const float* sums, const float* normal, float noise_scale,
                           float smallest, bool is_main, float* probability, int* main) {
   const Eight zero = {}, distance = lanes_at(sums) * lanes_at(block.scale) - lanes_at(block.bias);
@@ -122,37 +122,51 @@ void add_weights(const std::uint32_t* pairs, const std::int32_t* at, std::int64_
   }
 }
 
-// Four pairs as eight numbers, in the order in which they lie.
-inline Eight four_pairs(const std::uint32_t* pairs) {
+// Eight float16 numbers that lie one after the other.
+inline Eight eight_numbers(const void* halves) {
+  Words words;
 #if defined(__AVX2__)
-  return halves_as_floats((Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs))));
+  words = (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(halves)));
 #else
-  Words halves;
-  for (int i = 0; i < 4; ++i) {
-    halves[2 * i] = pairs[i] & 0xFFFFu;
-    halves[2 * i + 1] = pairs[i] >> 16;
-  }
-  return halves_as_floats(halves);
+  std::uint16_t each[8];
+  __builtin_memcpy(each, halves, sizeof each);
+  for (int i = 0; i < 8; ++i) words[i] = each[i];
 #endif
+  return halves_as_floats(words);
 }
 
-void add_all_weights(const std::uint32_t* pairs, std::int64_t count, float value, float* sums) {
+// N lists at a time, so that sums are fetched once for all of them.
+template <int N>
+inline void add_lists(const std::uint32_t* const* lists, const float* values, std::int64_t count, float* sums) {
   std::int64_t i = 0;
 #if defined(__AVX512F__)
-  constexpr int kNoNumber = 0x99;  // NaN or infinity, which float16 numbers of a damaged model are to the processor only
-  const __m512 times = _mm512_set1_ps(value);
   for (; i + 8 <= count; i += 8) {
-    const __m512 weights = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs + i)));
-    if (__builtin_expect(_mm512_fpclass_ps_mask(weights, kNoNumber) != 0, 0)) break;
-    const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(sums + 2 * i), _mm512_mul_ps(times, weights));
+    __m512 sum = _mm512_loadu_ps(sums + 2 * i);
+    for (int t = 0; t < N; ++t) {
+      const __m512 weights = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(lists[t] + i)));
+      sum = _mm512_add_ps(sum, _mm512_mul_ps(_mm512_set1_ps(values[t]), weights));
+    }
     _mm512_storeu_ps(sums + 2 * i, sum);
   }
 #endif
-  for (; i + 4 <= count; i += 4) lanes_at(sums + 2 * i) += value * four_pairs(pairs + i);
-  for (; i < count; ++i) {
-    sums[2 * i] += value * from_half(pairs[i]);
-    sums[2 * i + 1] += value * from_half(pairs[i] >> 16);
+  for (; i + 4 <= count; i += 4) {
+    Eight sum = lanes_at(sums + 2 * i);
+    for (int t = 0; t < N; ++t) sum += values[t] * eight_numbers(lists[t] + i);
+    lanes_at(sums + 2 * i) = sum;
   }
+  for (; i < count; ++i) {
+    for (int t = 0; t < N; ++t) {
+      sums[2 * i] += values[t] * from_half(lists[t][i]);
+      sums[2 * i + 1] += values[t] * from_half(lists[t][i] >> 16);
+    }
+  }
+}
+
+void add_all_weights(const std::uint32_t* const* lists, const float* values, std::int64_t n_lists, std::int64_t count,
+                     float* sums) {
+  std::int64_t t = 0;
+  for (; t + 4 <= n_lists; t += 4) add_lists<4>(lists + t, values + t, count, sums);
+  for (; t < n_lists; ++t) add_lists<1>(lists + t, values + t, count, sums);
 }
 
 inline std::uint32_t count_bits(std::uint32_t bits) {

@@ -63,6 +63,11 @@ def as_csr(matrix: Any, name: str = "X") -> sp.csr_array:
     return _canonical(_checked_matrix(matrix, name), np.dtype(np.float32), name)
 
 
+def is_rows_of(X: Any, n_features: int) -> bool:
+    """Tell whether X is a CSR matrix of float32 with at least one row and so many features."""
+    return getattr(X, "format", None) == "csr" and X.dtype == np.float32 and X.shape[0] > 0 and X.shape[1] == n_features
+
+
 def as_label_matrix(Y: Any, name: str = "Y") -> sp.csr_array:
     """Return `Y` as a CSR of ones: stored zeros are dropped, other values are set to 1.
 

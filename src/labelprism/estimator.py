@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
-from labelprism._arrays import Int32, as_csr, check_whole, is_sparse
+from labelprism._arrays import Int32, as_csr, check_whole, is_rows_of, is_sparse
 from labelprism._model_files import packed_model, unpacked_model
 from labelprism._prediction import Predictions
 from labelprism._scratch import scratch_files
@@ -450,7 +450,10 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
         check_is_fitted(self, "n_labels_")
         if isinstance(X, Dataset):
             X, _, _ = self._opened(X, None)
-        return self._validated(self._transformed(X), reset=False)
+        X = self._transformed(X)
+        # What needs nothing but a look is looked at once: that is felt in small batches.
+        is_plain = is_rows_of(X, self.n_features_in_) and "feature_names_in_" not in self.__dict__
+        return as_csr(X) if is_plain else self._validated(X, reset=False)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, which is refused by name

@@ -211,7 +211,7 @@ class _Training:
         self, X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, validation: ValidationRows | None
     ) -> DefaultRecipe:
         rows = self._split(X, Y, weight) if validation is None else self._joined(X, Y, weight, *validation)
-        size = DataSize(*Y.shape, Y.nnz / Y.shape[0], X.nnz, rows.X.shape[0] - rows.n_seen)
+        size = DataSize(Y.shape[0], Y.shape[1], Y.nnz / Y.shape[0], X.nnz, rows.X.shape[0] - rows.n_seen)
         self.settings = settings_for_data(self.settings, size)
         self._note("split")
         forest = SpectralForest(**self.settings.forest, n_jobs=self.n_jobs, random_state=self.seed)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from labelprism import _core, _reference
 from labelprism._arrays import as_csr, csr_parts
 
+_ONES = np.zeros(0, np.float32)  # where values or weights are all 1
+
 
 def random_csr(rng: np.random.Generator, n: int, d: int, density: float) -> sp.csr_array:
     return as_csr(sp.random_array((n, d), density=density, rng=rng, dtype=np.float32))
@@ -54,6 +56,30 @@ def test_products_match_scipy(instruction_set: str, width: int) -> None:
     Y.data[:] = 1
     np.testing.assert_allclose(
         _core.class_sums(indptr, indices, 170, weight, left), _reference.class_sums(Y, weight, left), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_through_rows_are_those_of_matrices(instruction_set: str, unit: bool, weighted: bool) -> None:
+    rng = np.random.default_rng(3)
+    X, Y = random_csr(rng, 9000, 170, 0.05), random_csr(rng, 9000, 40, 0.05)  # more rows than are summed at once
+    X.data[X.indptr[5] : X.indptr[6]] = 0  # a row without a direction
+    vectors = rng.standard_normal((170, 64), dtype=np.float32)
+    weight = rng.random(9000, dtype=np.float32) + np.float32(0.1) if weighted else np.zeros(0, np.float32)
+    of_rows = X @ vectors
+    if unit:
+        of_rows /= np.maximum(np.linalg.norm(of_rows, axis=1, keepdims=True), 1e-12)
+    wanted = Y.T @ (of_rows * weight[:, None] if weighted else of_rows)
+    found = [_core.sums_through_rows(*csr_parts(X), *csr_parts(Y), 40, weight, vectors, unit, n) for n in (1, 2, 3)]
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-3)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+    ones = csr_parts(Y)._replace(data=np.zeros(0, np.float32))
+    Y.data[:] = 1
+    of_ones = _core.sums_through_rows(*csr_parts(X), *ones, 40, weight, vectors, unit)
+    np.testing.assert_array_equal(
+        of_ones, _core.sums_through_rows(*csr_parts(X), *csr_parts(Y), 40, weight, vectors, unit)
     )
 
 
@@ -149,6 +175,13 @@ def test_wrong_block_and_weight_sizes_are_refused() -> None:
         _core.csr_transposed_times_block(indptr, indices, data, 5, np.ones((9, 8), np.float32))
     with pytest.raises(ValueError, match="example_weight"):
         _core.class_sums(indptr, indices, 5, np.ones(9, np.float32), np.ones((10, 8), np.float32))
+    rows, vectors = (indptr, indices, np.ones(indices.size, np.float32)), np.ones((5, 64), np.float32)
+    with pytest.raises(ValueError, match="the same rows"):
+        _core.sums_through_rows(*rows, indptr[:-1], indices[: indptr[-2]], _ONES, 5, _ONES, vectors, True)
+    with pytest.raises(ValueError, match="64 columns"):
+        _core.sums_through_rows(*rows, *rows, 5, _ONES, vectors[:, :63].copy(), True)
+    with pytest.raises(ValueError, match="out of range"):
+        _core.sums_through_rows(*rows, *rows, 2, _ONES, vectors, True)
     with pytest.raises(ValueError, match="instruction set"):
         _core.use_instruction_set("avx1024")
 
