@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# While trees grow an example goes one way, that of its router, and directions are found in one step: beside the other
-# experts hardly anything is lost by it. Predictions take several ways.
-_QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1}
+# While trees grow an example goes one way, that of its router, directions are found in one step, and routers learn from
+# a sample where nodes are large: beside the other experts hardly anything is lost by it. Predictions take several ways.
+_QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1, "max_rows": 50_000}
 # Both ways, but by routes narrower than the forest's own.
 _GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
 MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
@@ -108,7 +108,7 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, "max_rows": 50_000, **_QUICK_GROWTH}
+        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, **_QUICK_GROWTH}
     )
     head: Mapping[str, Any] = field(default_factory=lambda: {"tolerance": 0.8})
     forest_candidates: int = 25
@@ -189,7 +189,6 @@ PRESETS: dict[str, RecipeSettings] = {
         forest_candidates=20,
         training_candidates=20,
         vote_candidates=15,
-        held_out=700,
         label_clusterings=0,
         more_trees=0,
         space_passes=3,
