@@ -82,8 +82,11 @@ class BufferOf {
   explicit BufferOf(nb::handle array) {
     const int flags = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (std::is_const_v<T> ? 0 : PyBUF_WRITABLE);
     if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
-    const char* const wanted = std::is_integral_v<T> ? "i" : "f";
-    if (view_.itemsize == sizeof(T) && view_.format && std::strcmp(view_.format, wanted) == 0) return;
+    const char* const codes = std::is_integral_v<T> ? "il" : "f";  // "l" is what Windows calls 32 bits
+    if (view_.itemsize == sizeof(T) && view_.format && view_.format[0] && !view_.format[1] &&
+        std::strchr(codes, view_.format[0]) != nullptr) {
+      return;
+    }
     PyBuffer_Release(&view_);
     throw std::invalid_argument("an array is of the wrong type");
   }

@@ -63,10 +63,10 @@ struct BlockKernels {
   void (*route_hashed)(const RouterBucket* buckets, std::uint32_t n_buckets, const SparseRow& row, float* sums);
 
   // From a block of routers to the places below that a row comes to, one bit for each: those of a probability above
-  // `smallest` and, if `is_main`, the one that is the more probable way at every node, `main`. probability[0] is that
-  // to come to the block; the others are written. `normal` is NormalTable's.
+  // `smallest` and, if `is_main`, the one that is the more probable way at every node, `likeliest`, which is -1
+  // otherwise. probability[0] is that to come to the block; the others are written. `normal` is NormalTable's.
   std::uint32_t (*leave_block)(const RouterBlock& block, const float* sums, const float* normal, float noise_scale,
-                               float smallest, bool is_main, float* probability, int* main);
+                               float smallest, bool is_main, float* probability, int* likeliest);
 
   // margins[i] += value * head and cosines[i] += value * centroid of pairs[at[i]]; count is a multiple of 8.
   void (*add_weights)(const std::uint32_t* pairs, const std::int32_t* at, std::int64_t count, float value,

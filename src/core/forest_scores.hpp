@@ -101,15 +101,15 @@ void ForestScorer::for_leaves(const SparseRow& row, const Routing& routing, Scor
     float sums[kLanes], probability[2 * kNodes + 1];
     margins(visit.block, row, sums);
     probability[0] = visit.probability;
-    int main;
+    int likeliest;
     std::uint32_t places = kernels_->leave_block(block, sums, normal_.values(), routing.noise_scale, routing.smallest,
-                                                 visit.is_main, probability, &main);
+                                                 visit.is_main, probability, &likeliest);
     for (; places != 0; places &= places - 1) {
       const int i = __builtin_ctz(places);
       const std::int32_t next = block.next[i];
       if (next >= 0) {
         ask_early(next, row);
-        stack.push_back({next, probability[i], i == main});
+        stack.push_back({next, probability[i], i == likeliest});
       } else {
         reached(static_cast<std::int64_t>(-2 - next), probability[i]);
       }

@@ -108,7 +108,7 @@ bool Predictor::score_all(const SparseRow& row, std::size_t count, PredictorRoom
       sums[2 * label + 1] += value * from_half(pairs[s] >> 16);
     }
   }
-  float all = 0;
+  float all = 0;  // stays 0 unless a sum is NaN or infinite
   for (std::size_t i = 0; i < count; ++i) {
     const auto label = static_cast<std::size_t>(room.scored_[i]);
     room.found.margin[i] = sums[2 * label];

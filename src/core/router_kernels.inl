@@ -84,7 +84,7 @@ inline Eight normal_of(const float* table, Eight z) {
 // All seven nodes are asked, whether the row comes to them or not: where it goes cannot be foretold, and a jump that
 // was foretold wrongly takes longer.
 std::uint32_t leave_block(const RouterBlock& block, const float* sums, const float* normal, float noise_scale,
-                          float smallest, bool is_main, float* probability, int* main) {
+                          float smallest, bool is_main, float* probability, int* likeliest) {
   const Eight zero = {}, distance = lanes_at(sums) * lanes_at(block.scale) - lanes_at(block.bias);
   const Eight noise = noise_scale * lanes_at(block.noise);  // the last lanes are of what follows, and are not used
   const Eight right = noise > 0.0f ? normal_of(normal, distance / noise) : (distance > 0.0f ? zero + 1.0f : zero);
@@ -97,11 +97,11 @@ std::uint32_t leave_block(const RouterBlock& block, const float* sums, const flo
     const bool is_left = block.next[i] != RouterBlock::kInside && probability[i] > smallest;
     places |= static_cast<std::uint32_t>(is_left) << i;
   }
-  *main = -1;
+  *likeliest = -1;
   if (!is_main) return places;
   int way = 0;
   while (way < kBlockNodes && block.next[way] == RouterBlock::kInside) way = 2 * way + 1 + (right[way] >= 0.5f);
-  *main = way;
+  *likeliest = way;
   return places | std::uint32_t{1} << way;
 }
 

@@ -7,10 +7,10 @@
 
 namespace labelprism {
 
-// out[k] += weight[r] * from[k, r] * v[r] over the entries (r, k) of `to`, where v[r] is the sum of value * vectors[j]
-// over the entries (r, j) of `from`, made unit if that is wanted. Vectors are of kSpaceWidth numbers; entries of a
-// matrix without data are ones, and so are weights that are null. Rows are added one after the other, so that the
-// result does not depend on n_threads.
+// out[k] += weight[r] * value * v[r] over the entries (r, k, value) of `to`, where v[r] is the sum of value *
+// vectors[j] over the entries (r, j, value) of `from`, made unit if that is wanted. Vectors are of kSpaceWidth numbers;
+// entries of a matrix without data are ones, and so are weights that are null. Rows are added one after the other, so
+// that the result does not depend on n_threads.
 void add_through_rows(const CsrView& from, const CsrView& to, const float* weight, const float* vectors, bool unit,
                       int n_threads, float* out);
 
