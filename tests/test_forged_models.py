@@ -32,6 +32,7 @@ TREE = SpectralTree(6, max_depth=3, verbose=False)
 MODELS = {
     "default": PrismClassifier(random_state=0),
     "accurate": PrismClassifier(preset="accurate", random_state=0),
+    "fast": PrismClassifier(preset="fast", random_state=0),
     "logistic": PrismClassifier(TREE, LogisticHead(passes=1), random_state=0),
     "low-rank": PrismClassifier(TREE, LowRankHead(3, passes=1), random_state=0),
 }
@@ -44,8 +45,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         # Clusters, near examples and a space in any case.
         gains = {"cluster_gain": -1e9, "example_gain": -1e9, "space_gain": -1e9, "space_from_labels": 0}
         patch.setitem(PRESETS, "accurate", replace(PRESETS["accurate"], **gains))
+        # Weights label by label.
+        sieve = {"space_from_labels": 0, "sieve_loss": 1.0, "longest_own_list": 1e9, "retrieval_from_labels": 0}
+        patch.setitem(PRESETS, "fast", replace(PRESETS["fast"], **sieve))
         # As with more labels: votes and centroids, and candidates that are few beside them.
-        patch.setitem(PRESETS, "default", replace(PRESETS["default"], retrieval_from_labels=0, few_labels=0))
+        patch.setitem(PRESETS, "default", replace(PRESETS["default"], retrieval_from_labels=0))
         for name, model in MODELS.items():
             model.fit(X, Y).save(root / name)
     assert np.load(root / "default" / "forest_children.npy").max() > 3  # there are routers to forge
@@ -53,9 +57,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     MODELS.update({name: clone(model) for name, model in MODELS.items()})  # native parts must not outlive the tests
 
 
-def with_array(saved: Path, target: Path, name: str, change: Any) -> Path:
+def with_array(saved: Path, target: Path, name: str, change: Any, base: str = "default") -> Path:
     """A copy of the default model, or of the accurate one where only that has the array, with the array changed."""
-    base = "accurate" if name.startswith(("cluster_", "example_", "space_")) else "default"
+    base = "accurate" if name.startswith(("cluster_", "example_", "space_")) else base
     model = Path(shutil.copytree(saved / base, target / "model"))
     array = np.load(model / f"{name}.npy")
     change(array)
@@ -162,6 +166,34 @@ def test_forged_arrays_do_no_harm(saved: Path, tmp_path: Path, name: str) -> Non
             _ = model.recipe_.forest_
     else:
         assert model.recipe_.forest_.routers_.indices.max(initial=0) < X.shape[1]
+
+
+OWN_LISTS = {
+    "a_list_of_a_feature": put((3, 2), 0),  # layout and length share a number
+    "a_list_of_a_feature_first": put((0, 2), 1),
+    "too_long": put((slice(None), 2), 3 << 32 | 2**31 - 1),
+    "before_the_weights": put((0, 0), -1),
+    "before_the_features": put((0, 1), -1),
+    "beyond_the_weights": put((-1, 0), 2**40),
+}
+
+
+@pytest.mark.parametrize("name", OWN_LISTS)
+def test_forged_lists_of_labels_are_refused(saved: Path, tmp_path: Path, name: str) -> None:
+    assert np.load(saved / "fast" / "label_lists.npy").shape[0] == Y.shape[1]
+    model = with_array(saved, tmp_path, "label_lists", OWN_LISTS[name], "fast")
+    with pytest.raises(ValueError, match="do not fit together"):
+        PrismClassifier.load(model, verify=False)
+
+
+@pytest.mark.parametrize("value", [-1, 2**31 - 1, X.shape[1]])
+def test_forged_features_of_labels_do_no_harm(saved: Path, tmp_path: Path, value: int) -> None:
+    model = with_array(saved, tmp_path, "label_list_labels", put(slice(None), value), "fast")
+    loaded = PrismClassifier.load(model, verify=False)
+    labels, scores = loaded.predict_topk(X_TEST, 5)
+    assert ((labels >= -1) & (labels < Y.shape[1])).all()
+    assert (np.isfinite(scores) | (labels < 0)).all()
+    assert loaded.recipe_.head_.nnz == 0
 
 
 def test_forged_bitmaps_do_no_harm(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from labelprism.recipe_stages import (
 from labelprism.recipe_update import updated
 
 # The data is small: what is kept for more labels is asked for here too.
-FEW: dict[str, Any] = {"retrieval_from_labels": 0, "few_labels": 0}
+FEW: dict[str, Any] = {"retrieval_from_labels": 0}
 # Leaves of few labels, so that there are routers.
 ROUTED = RecipeSettings(
     forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0, **FEW
@@ -33,7 +33,10 @@ ROUTED = RecipeSettings(
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
 WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, kept_candidates=0)
-SIEVED = replace(WITH_SPACE, kept_candidates=8, space_candidates=4, sieve_loss=1.0, space_gain=1e9)
+SIEVED = replace(
+    WITH_SPACE, kept_candidates=8, space_candidates=4, sieve_loss=1.0, space_gain=1e9, longest_own_list=0.0
+)
+BY_LABEL = replace(SIEVED, longest_own_list=1e9)
 ALL_KINDS = {
     "default": RecipeSettings(),
     "retrieval": RecipeSettings(**FEW),
@@ -42,6 +45,7 @@ ALL_KINDS = {
     "examples": WITH_EXAMPLES,
     "space": WITH_SPACE,
     "sieve": SIEVED,
+    "by label": BY_LABEL,
     "all": replace(
         CLUSTERED,
         examples_from_labels=0,
@@ -138,6 +142,26 @@ def test_labels_score_the_same_among_few_candidates_and_among_all(data: Any, mod
     for one, two in zip(among_few, among_all, strict=True):
         if one.size:
             np.testing.assert_array_equal(one.reshape(n, 2), np.take_along_axis(two.reshape(n, c), given, axis=1))
+
+
+def test_weights_lie_label_by_label_or_feature_by_feature_and_are_the_same(data: Any) -> None:
+    by_feature, by_label = (fit_default(*data[:2], preset=settings) for settings in (SIEVED, BY_LABEL))
+    assert by_feature.arrays["label_lists"].shape[0] == data[0].shape[1]
+    assert by_label.arrays["label_lists"].shape[0] == data[1].shape[1] != data[0].shape[1]
+    for name in ("head_", "centroids_"):
+        assert abs(getattr(by_feature, name) - getattr(by_label, name)).max() == 0, name
+    one, two = by_feature.predict_topk(data[2], 5), by_label.predict_topk(data[2], 5)
+    np.testing.assert_array_equal(one[0], two[0])
+    np.testing.assert_allclose(one[1], two[1], rtol=1e-5, atol=1e-5)
+    # A model that learns on stays as it is, unless labels have come to have too many weights.
+    again = updated(by_label, *data[:2])
+    assert again.arrays["label_lists"].shape[0] == data[1].shape[1]
+    again = updated(replace_settings(by_label, longest_own_list=0.5), *data[:2])
+    assert again.arrays["label_lists"].shape[0] == data[0].shape[1]
+
+
+def replace_settings(model: DefaultRecipe, **changes: Any) -> DefaultRecipe:
+    return DefaultRecipe(model.arrays, {**model.meta, "settings": {**model.meta["settings"], **changes}})
 
 
 def test_damaged_arrays_are_refused(model: DefaultRecipe) -> None:
@@ -536,7 +560,7 @@ def test_labels_that_the_forest_finds_equally_probable() -> None:
     """Of these the first ones are its candidates, whether or not more are wanted."""
     X = sp.csr_array(np.ones((40, 1), np.float32))  # one leaf
     Y = sp.csr_array((np.ones(40), np.arange(40) % 20, np.arange(41)), shape=(40, 20))
-    settings = RecipeSettings(forest_candidates=5, few_labels=0, use_learned_blend=False)
+    settings = RecipeSettings(forest_candidates=5, candidates_of_few=0, use_learned_blend=False)
     model = fit_default(X, Y, preset=settings)
     few, some, all_labels = (model.predict_topk(X[:1], k)[0][0] for k in (3, 5, 20))
     assert set(some) == set(range(5))

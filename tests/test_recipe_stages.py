@@ -63,7 +63,7 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
     ("n_labels", "labels_per_row", "n_trees", "clusterings", "candidates"),
     [
         (1500, 1.0, 1, 1, 25),
-        (1499, 1.0, 3, 0, 25),
+        (1499, 1.0, 3, 0, 100),
         (5000, 1.8, 1, 1, 29),
         (5000, 3.0, 1, 1, 35),
         (5000, 3.2, 2, 1, 36),
@@ -105,8 +105,7 @@ def test_centroids_bring_in_no_candidates_where_rows_have_several_labels(labels_
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "forest", "votes", "centroids"),
-    [(159, 100, 0, 0), (500, 100, 0, 0), (501, 30, 0, 0), (1499, 30, 0, 0), (1500, 30, 20, 10)],
+    ("n_labels", "forest", "votes", "centroids"), [(159, 100, 0, 0), (1499, 100, 0, 0), (1500, 30, 20, 10)]
 )
 def test_where_labels_are_few_the_forest_alone_finds_candidates(
     n_labels: int, forest: int, votes: int, centroids: int

@@ -38,7 +38,6 @@ def small(request: pytest.FixtureRequest) -> DefaultRecipe:
         "cluster_from_labels": 0,
         "cluster_gain": -1e9,
         "retrieval_from_labels": 0,
-        "few_labels": 0,
     }
     return fit_default(X[OLD], Y[OLD], preset=RecipeSettings(**clusters))
 
@@ -137,7 +136,7 @@ def test_a_new_label_joins_the_clusters_of_its_neighbour_with_its_first_rows(sma
 
 
 def test_new_rows_are_learned_with_as_many_candidates_as_the_others() -> None:
-    settings = RecipeSettings(forest_candidates=30, training_candidates=5, few_labels=0)
+    settings = RecipeSettings(forest_candidates=30, training_candidates=5, candidates_of_few=0)
     model = fit_default(X[OLD], Y[OLD], preset=settings)
     assert np.diff(model.training_candidates(X).indptr).max() == 5
     assert np.diff(model.candidates(X).indptr).max() > 5

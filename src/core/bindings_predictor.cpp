@@ -38,7 +38,7 @@ void bind_tables(nb::class_<Predictor>& predictor) {
           [](Vector<std::int64_t> centroid_indptr, Vector<std::int32_t> centroid_indices, Vector<float> centroid_data,
              Vector<std::int64_t> head_indptr, Vector<std::int32_t> head_indices, Vector<float> head_data,
              Vector<double> norms, std::int64_t n_features, std::int64_t longest_list, std::int64_t longest_vote_list,
-             int n_threads) {
+             bool by_label, int n_threads) {
             const CsrView centroids = checked_csr(centroid_indptr, centroid_indices, centroid_data, n_features);
             const CsrView head = checked_csr(head_indptr, head_indices, head_data, n_features);
             require(centroids.n_rows == head.n_rows, "centroids and head must have a row for every label");
@@ -50,11 +50,16 @@ void bind_tables(nb::class_<Predictor>& predictor) {
                         centroid_indptr.data()[n_norms] == centroid_indptr.data()[centroids.n_rows] &&
                         all_finite(norms),
                     "norms must be finite, one for every label that has a centroid");
+            if (by_label) {
+              require_sorted(centroids);
+              require_sorted(head);
+            }
             auto* tables = new LabelTables;
             const nb::capsule owner(tables, [](void* p) noexcept { delete static_cast<LabelTables*>(p); });
             {
               const nb::gil_scoped_release release;
-              *tables = label_tables(centroids, head, norms.data(), {longest_list, longest_vote_list}, n_threads);
+              *tables =
+                  label_tables(centroids, head, norms.data(), {longest_list, longest_vote_list}, by_label, n_threads);
             }
             nb::dict arrays;
             arrays["lists"] = view_of<std::int64_t>(tables->lists, owner);
@@ -71,7 +76,7 @@ void bind_tables(nb::class_<Predictor>& predictor) {
           },
           array("centroid_indptr"), array("centroid_indices"), array("centroid_data"), array("head_indptr"),
           array("head_indices"), array("head_data"), array("norms"), "n_features"_a, "longest_list"_a,
-          "longest_vote_list"_a, "n_threads"_a = 1,
+          "longest_vote_list"_a, "by_label"_a = false, "n_threads"_a = 1,
           "What head and centroids, (c, d), know of labels, laid out for prediction; see label_tables.hpp.")
       .def(
           "weights",
@@ -133,6 +138,7 @@ void bind_predictor(nb::module_& m) {
                     "bias, prior and blend must be finite");
             LabelTables tables;
             tables.n_labels = forest.n_labels() + of_labels.n_clusters;
+            tables.n_features = forest.n_features();
             tables.lists = stored<WeightList>(lists);
             tables.list_labels = stored<std::int32_t>(list_labels);
             tables.pairs = stored<std::uint32_t>(pairs);
@@ -143,8 +149,7 @@ void bind_predictor(nb::module_& m) {
             tables.votes.begin = stored<std::int64_t>(vote_begin);
             tables.votes.label = stored<std::int32_t>(vote_label);
             tables.votes.weight = stored<std::uint16_t>(vote_share);
-            require(tables.n_features() == forest.n_features() &&
-                        (!examples || examples->n_features() == forest.n_features()),
+            require(!examples || examples->n_features() == forest.n_features(),
                     "there must be a list for every feature");
             require(!space || (space->n_features() == forest.n_features() && space->n_labels() == forest.n_labels()),
                     "there must be a vector for every feature and every label");

@@ -22,9 +22,7 @@ constexpr std::int64_t kLongList = 384, kLabelsPerEntry = 64;
 constexpr std::int64_t kShortDenseList = 16, kLabelsPerDenseEntry = 3;
 constexpr std::int64_t kFewLabels = 512, kFewLabelsPerDenseEntry = 8;
 
-constexpr std::int64_t kFeaturesPerTask = 64;
-
-std::int64_t words_of(std::int64_t n_labels) { return (n_labels + 31) / 32; }
+constexpr std::int64_t kFeaturesPerTask = 64, kLabelsPerTask = 256;
 
 // What head and centroid of a label have for a feature.
 struct JoinedEntry {
@@ -210,17 +208,26 @@ class StrongestLists {
 class TablesBuilder {
  public:
   TablesBuilder(const CsrView& centroids, const CsrView& head, const double* norms, const LongestLists& longest,
-                int n_threads)
-      : n_labels_(centroids.n_rows),
+                bool by_label, int n_threads)
+      : centroids_(centroids),
+        head_(head),
+        n_labels_(centroids.n_rows),
         n_features_(centroids.n_columns),
         norms_(norms),
         has_near_(longest.near > 0),
         has_votes_(longest.votes > 0),
+        by_label_(by_label),
         n_threads_(n_threads),
-        joined_(centroids, head, n_threads),
+        no_entries_(by_label ? static_cast<std::size_t>(n_labels_) + 1 : 0, 0),
+        joined_(centroids, by_label ? CsrView{n_labels_, n_features_, no_entries_.data(), nullptr, nullptr} : head,
+                n_threads),
         near_(joined_, n_features_, longest.near),
         votes_(joined_, has_votes_ ? n_features_ : 0, longest.votes) {
-    place_lists();
+    if (by_label) {
+      place_own_lists();
+    } else {
+      place_lists();
+    }
   }
 
   LabelTables build() {
@@ -228,13 +235,15 @@ class TablesBuilder {
     parallel_ranges(n_features_, kFeaturesPerTask, n_threads_, [&](std::int64_t begin, std::int64_t end) {
       rooms.lend([&](ListRoom& room) {
         for (std::int64_t feature = begin; feature < end; ++feature) {
-          write_list(feature);
+          if (!by_label_) write_list(feature);
           write_strongest(feature, room);
         }
       });
     });
+    if (by_label_) write_own_lists();
     LabelTables made;
     made.n_labels = n_labels_;
+    made.n_features = n_features_;
     made.lists = Stored(std::move(lists_));
     made.list_labels = Stored(std::move(list_labels_));
     made.pairs = Stored(std::move(pairs_));
@@ -245,6 +254,57 @@ class TablesBuilder {
   }
 
  private:
+  // Calls visit(feature, pair) for the features of a label, ascending.
+  template <class Visit>
+  void visit_label(std::int64_t label, const Visit& visit) const {
+    std::int64_t s = head_.indptr[label], t = centroids_.indptr[label];
+    const std::int64_t s_end = head_.indptr[label + 1], t_end = centroids_.indptr[label + 1];
+    while (s < s_end || t < t_end) {
+      const std::int32_t feature = t == t_end || (s < s_end && head_.indices[s] < centroids_.indices[t])
+                                       ? head_.indices[s]
+                                       : centroids_.indices[t];
+      const bool has_head = s < s_end && head_.indices[s] == feature;
+      const bool has_centroid = t < t_end && centroids_.indices[t] == feature;
+      const std::uint32_t weight = has_head ? to_half(head_.data[s]) : 0;
+      visit(feature, weight | (has_centroid ? to_half(centroids_.data[t]) : 0) << 16);
+      s += has_head;
+      t += has_centroid;
+    }
+  }
+
+  template <class Use>
+  void for_labels(const Use& use) const {
+    parallel_ranges(n_labels_, kLabelsPerTask, n_threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t label = begin; label < end; ++label) use(label);
+    });
+  }
+
+  void place_own_lists() {
+    lists_.resize(static_cast<std::size_t>(n_labels_));
+    for_labels([&](std::int64_t label) {
+      std::int32_t length = 0;
+      visit_label(label, [&](std::int32_t, std::uint32_t) { ++length; });
+      lists_[static_cast<std::size_t>(label)] = {0, 0, length, WeightList::kOwn};
+    });
+    std::int64_t before = 0;
+    for (WeightList& list : lists_) {
+      list.first_pair = list.first_label = before;
+      before += list.length;
+    }
+    pairs_.resize(static_cast<std::size_t>(before));
+    list_labels_.resize(static_cast<std::size_t>(before));
+  }
+
+  void write_own_lists() {
+    for_labels([&](std::int64_t label) {
+      auto at = static_cast<std::size_t>(lists_[static_cast<std::size_t>(label)].first_pair);
+      visit_label(label, [&](std::int32_t feature, std::uint32_t pair) {
+        list_labels_[at] = feature;
+        pairs_[at++] = pair;
+      });
+    });
+  }
+
   void place_lists() {
     const std::int64_t dense_ratio = n_labels_ <= kFewLabels ? kFewLabelsPerDenseEntry : kLabelsPerDenseEntry;
     std::int64_t n_pairs = 0, n_list_labels = 0, n_words = 0;
@@ -300,7 +360,7 @@ class TablesBuilder {
   }
 
   void write_strongest(std::int64_t feature, ListRoom& room) {
-    const auto length = static_cast<std::size_t>(lists_[static_cast<std::size_t>(feature)].length);
+    const auto length = static_cast<std::size_t>(joined_.length(feature));
     room.labels.resize(length);
     room.ordered.resize(length);
     std::size_t count = 0;
@@ -326,10 +386,13 @@ class TablesBuilder {
     votes_.write(feature, room.labels, room.ordered);
   }
 
+  const CsrView& centroids_;
+  const CsrView& head_;
   std::int64_t n_labels_, n_features_;
   const double* norms_;
-  bool has_near_, has_votes_;
+  bool has_near_, has_votes_, by_label_;
   int n_threads_;
+  std::vector<std::int64_t> no_entries_;  // ends of lists of nothing: the head's, where weights lie label by label
   JoinedWeights joined_;
   StrongestLists near_, votes_;
   LargeVector<WeightList> lists_;
@@ -338,80 +401,11 @@ class TablesBuilder {
   LargeVector<LabelWord> words_;
 };
 
-// Whether so many elements from `first` on lie within an array of `size`.
-bool is_inside(std::int64_t first, std::int64_t count, std::size_t size) {
-  const auto most = static_cast<std::int64_t>(size);
-  return first >= 0 && count >= 0 && count <= most && first <= most - count;
-}
-
-bool is_whole(const WeightList& list, const LabelTables& tables) {
-  const std::int64_t length = list.length;
-  switch (list.layout) {
-    case WeightList::kShort:
-      return is_inside(list.first_label, length, tables.list_labels.size()) &&
-             is_inside(list.first_pair, length, tables.pairs.size());
-    case WeightList::kBitmap:
-      return length >= 0 && is_inside(list.first_label, words_of(tables.n_labels), tables.words.size()) &&
-             is_inside(list.first_pair, length + 1, tables.pairs.size());
-    case WeightList::kArray:
-      return is_inside(list.first_pair, tables.n_labels, tables.pairs.size());
-    default:
-      return false;
-  }
-}
-
-bool is_whole(const StrongestLabels& lists, std::size_t n_features) {
-  if (lists.begin.size() != n_features + 1 || lists.begin[0] != 0 || lists.label.size() != lists.weight.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < n_features; ++i) {
-    if (lists.begin[i] > lists.begin[i + 1]) return false;
-  }
-  return lists.begin[n_features] == static_cast<std::int64_t>(lists.label.size());
-}
-
 }  // namespace
 
 LabelTables label_tables(const CsrView& centroids, const CsrView& head, const double* norms,
-                         const LongestLists& longest, int n_threads) {
-  return TablesBuilder(centroids, head, norms, longest, n_threads).build();
-}
-
-void check_tables(const LabelTables& tables) {
-  const std::size_t n_features = tables.lists.size();
-  bool good =
-      is_whole(tables.near, n_features) && (tables.votes.begin.size() == 0 || is_whole(tables.votes, n_features));
-  for (std::size_t i = 0; good && i < n_features; ++i) good = is_whole(tables.lists[i], tables);
-  if (!good) throw std::invalid_argument("the lists of the features' labels do not fit together");
-}
-
-ListedWeights listed_weights(const LabelTables& tables) {
-  ListedWeights found;
-  found.begin.push_back(0);
-  const auto add = [&](std::int64_t label, std::uint32_t pair) {
-    if (label < 0 || label >= tables.n_labels || pair == 0) return;
-    found.label.push_back(static_cast<std::int32_t>(label));
-    found.head.push_back(from_half(pair));
-    found.centroid.push_back(from_half(pair >> 16));
-  };
-  for (std::size_t i = 0; i < tables.lists.size(); ++i) {
-    const WeightList& list = tables.lists[i];
-    const std::uint32_t* pairs = tables.pairs.data() + list.first_pair;
-    if (list.layout == WeightList::kArray) {
-      for (std::int64_t label = 0; label < tables.n_labels; ++label) add(label, pairs[label]);
-    } else if (list.layout == WeightList::kShort) {
-      const std::int32_t* labels = tables.list_labels.data() + list.first_label;
-      for (std::int32_t t = 0; t < list.length; ++t) add(labels[t], pairs[t]);
-    } else {
-      const LabelWord* words = tables.words.data() + list.first_label;
-      std::int32_t place = 0;
-      for (std::int64_t label = 0; label < tables.n_labels && place < list.length; ++label) {
-        if (words[label / 32].bits >> (label % 32) & 1u) add(label, pairs[++place]);
-      }
-    }
-    found.begin.push_back(static_cast<std::int64_t>(found.label.size()));
-  }
-  return found;
+                         const LongestLists& longest, bool by_label, int n_threads) {
+  return TablesBuilder(centroids, head, norms, longest, by_label, n_threads).build();
 }
 
 }  // namespace labelprism

@@ -5,6 +5,7 @@
 // n_labels on, so that one way through the features of a row serves both.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -60,6 +61,17 @@ struct RowCandidates {
   std::vector<float> score;     // their blend
 };
 
+// A bit for all features of the same remainder: most features that a row does not have are told without a look at more
+// than this, which stays in the first-level cache.
+struct RowFilter {
+  static constexpr std::uint32_t kBits = 1u << 15;
+  std::array<std::uint64_t, kBits / 64> words{};
+
+  std::uint64_t& word(std::int32_t feature) { return words[static_cast<std::uint32_t>(feature) % kBits / 64]; }
+  void add(std::int32_t feature) { word(feature) |= std::uint64_t{1} << (static_cast<std::uint32_t>(feature) % 64); }
+  bool may_have(std::int32_t feature) { return word(feature) >> (static_cast<std::uint32_t>(feature) % 64) & 1u; }
+};
+
 // Room for one row at a time; one for each thread.
 class PredictorRoom {
  public:
@@ -88,6 +100,8 @@ class PredictorRoom {
   std::vector<const std::uint32_t*> lists_;  // of weights, which are to be added up,
   std::vector<float> list_values_;           // times these
   std::vector<std::pair<const WeightList*, float>> short_lists_;
+  RowFilter filter_;               // of the row's features, and
+  std::vector<float> by_feature_;  // their values by feature, 0 between two rows; where weights lie label by label
   std::vector<std::pair<float, std::int32_t>> ranking_;
   std::vector<std::pair<float, std::size_t>> further_;  // places of labels that fill up, by their probability
   std::vector<float> values_;                           // of the row, made unit
@@ -172,6 +186,7 @@ class Predictor {
   void score(const SparseRow& row, PredictorRoom& room) const;
   template <class Use>
   void for_lists(const SparseRow& row, PredictorRoom& room, const Use& use) const;
+  void score_own(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
   bool score_all(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
   void score_some(const SparseRow& row, std::size_t count, PredictorRoom& room) const;
   void score_short(const WeightList& list, float value, std::size_t count, PredictorRoom& room) const;

@@ -13,6 +13,8 @@ constexpr std::int64_t kSearchRatio = 16;
 constexpr std::size_t kFewLabelsPerCandidate = 4;
 // So many best labels are kept in order while scores are looked at; more are sorted in the end.
 constexpr std::size_t kFewRanks = 16;
+// The list of the label so many places ahead is asked for early.
+constexpr std::size_t kListsAhead = 4;
 
 }  // namespace
 
@@ -58,13 +60,54 @@ void Predictor::score(const SparseRow& row, PredictorRoom& room) const {
   room.scored_.resize(padded, 0);
   found.margin.assign(padded, 0.0f);
   found.cosine.assign(padded, 0.0f);
-  if (!score_all(row, count, room)) score_some(row, count, room);
+  if (tables_.is_by_label()) {
+    score_own(row, count, room);
+  } else if (!score_all(row, count, room)) {
+    score_some(row, count, room);
+  }
   add_up_clusters(room);
   found.examples.resize(examples_ ? found.labels.size() : 0);
   if (examples_) {
     examples_->vote(row, room.slot_.data(), n_labels(), found.labels.size(), room.examples_, found.examples.data());
   }
   for (std::size_t i = 0; i < count; ++i) room.slot_[static_cast<std::size_t>(room.scored_[i])] = 0;
+}
+
+// Where weights lie label by label.
+void Predictor::score_own(const SparseRow& row, std::size_t count, PredictorRoom& room) const {
+  auto& values = room.by_feature_;
+  if (values.empty()) values.assign(static_cast<std::size_t>(n_features()), 0.0f);
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    values[static_cast<std::size_t>(row.features[t])] += row.values[t];
+    room.filter_.add(row.features[t]);
+  }
+  const auto list_of = [&](std::size_t i) -> const WeightList& {
+    return tables_.lists[static_cast<std::size_t>(room.scored_[i])];
+  };
+  for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(&list_of(i));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kListsAhead < count) {  // what follows, the processor asks for by itself
+      __builtin_prefetch(tables_.list_labels.data() + list_of(i + kListsAhead).first_label);
+      __builtin_prefetch(tables_.list_labels.data() + list_of(i + kListsAhead).first_label + 16);
+    }
+    const WeightList& list = list_of(i);
+    const std::int32_t* features = tables_.list_labels.data() + list.first_label;
+    const std::uint32_t* pairs = tables_.pairs.data() + list.first_pair;
+    float margin = bias_[static_cast<std::size_t>(room.scored_[i])], cosine = 0;
+    for (std::int32_t s = 0; s < list.length; ++s) {
+      if (!room.filter_.may_have(features[s])) continue;
+      if (features[s] < 0 || features[s] >= n_features()) continue;  // of a damaged model
+      const float value = values[static_cast<std::size_t>(features[s])];
+      margin += value * from_half(pairs[s]);
+      cosine += value * from_half(pairs[s] >> 16);
+    }
+    room.found.margin[i] = margin;
+    room.found.cosine[i] = cosine;
+  }
+  for (std::int64_t t = 0; t < row.count; ++t) {
+    values[static_cast<std::size_t>(row.features[t])] = 0;
+    room.filter_.word(row.features[t]) = 0;
+  }
 }
 
 // Calls use(list, value) for the features of a row whose lists are arrays or have a bitmap, and leaves the others in

@@ -725,6 +725,7 @@ class Predictor:
         n_features: int,
         longest_list: int,
         longest_vote_list: int,
+        by_label: bool = False,
         n_threads: int = 1,
     ) -> dict[str, npt.NDArray[Any]]: ...
     def weights(self) -> tuple[Int64, Int32, Float32, Float32]: ...

@@ -441,8 +441,13 @@ class DefaultRecipe:
 
 def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
     """Return the settings of a model, which may be older than votes, and have settings that are no more."""
-    before = {"vote_candidates": 0, "label_clusterings": 0, "longest_example_list": 0, "space_passes": 0}
-    before |= {"space_candidates": 0, "kept_candidates": 0}
+    before: dict[str, float] = {
+        "vote_candidates": 0,
+        "label_clusterings": 0,
+        "longest_example_list": 0,
+        "space_passes": 0,
+    }
+    before |= {"space_candidates": 0, "kept_candidates": 0, "longest_own_list": 0.0}
     return RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
 
 
@@ -500,7 +505,13 @@ def label_arrays(
     near = settings.longest_list if settings.centroid_candidates else 0
     votes = settings.longest_vote_list if settings.vote_candidates else 0
     longest = (centre.shape[1], near, votes)
-    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest, n_threads)
+    # Those of clusters are too long to be read label by label.
+    by_label = norms.size == head.shape[0] and head.nnz + centre.nnz <= settings.longest_own_list * norms.size
+    if settings.kept_candidates and by_label:
+        head, centre = (matrix if matrix.has_sorted_indices else matrix.sorted_indices() for matrix in (head, centre))
+    else:
+        by_label = False
+    tables = _core.Predictor.tables_of(*csr_parts(centre), *csr_parts(head), norms, *longest, by_label, n_threads)
     return {f"label_{name}": tables[name] for name in (*_LABEL_TABLES, *_VOTE_TABLES)}
 
 

@@ -28,13 +28,11 @@ class RecipeSettings:
     centroids_up_to_labels_per_row : float
         Where rows have more labels than so many on average, centroids bring in none: those by votes are enough.
     retrieval_from_labels : int
-        Where there are fewer labels, neither centroids nor votes bring in any: the forest finds them all.
+        Where there are fewer labels, neither centroids nor votes bring in any: the forest finds them all,
+    candidates_of_few : int
+        and brings in at least so many then.
     training_candidates : int
         Those of the forest for the examples that the head learns from.
-    candidates_of_few : int
-        The least that the forest brings in, in training too,
-    few_labels : int
-        where there are at most so many labels.
     candidates_per_label : float
         So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
     candidates_per_doubling : float
@@ -99,6 +97,9 @@ class RecipeSettings:
     sieve_loss : float
         and also if the candidates of held-out rows would then have fewer of their labels than before, by more than such
         a share.
+    longest_own_list : float
+        Where a space keeps few candidates, the weights of a model lie label by label if labels have at most so many on
+        average, times the features of a row: then fewer are read. 0: feature by feature.
     training_smallest, training_noise_scale : float
         How widely the forest routes the examples that the head learns from; see `SpectralForest.training_candidates`.
     use_head, use_learned_blend : bool
@@ -120,7 +121,6 @@ class RecipeSettings:
     vote_candidates: int = 20
     retrieval_from_labels: int = 1500
     candidates_of_few: int = 100
-    few_labels: int = 500
     centroid_features: int = 200
     longest_list: int = 64
     longest_vote_list: int = 32
@@ -145,6 +145,7 @@ class RecipeSettings:
     space_candidates: int = 10
     sieve_up_to_labels_per_row: float = 3.0
     sieve_loss: float = 0.01
+    longest_own_list: float = 8.0
     training_smallest: float = 0.4
     training_noise_scale: float = 0.33
     use_head: bool = True
@@ -189,6 +190,7 @@ PRESETS: dict[str, RecipeSettings] = {
         forest_candidates=20,
         training_candidates=20,
         vote_candidates=15,
+        candidates_of_few=75,
         label_clusterings=0,
         more_trees=0,
         space_passes=3,

@@ -107,8 +107,8 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     """Adapt the settings to how many rows, labels and values there are, and how many labels rows have.
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
-    labels are very many, and the true ones harder to find, and where they are so few that most can be candidates. Where
-    labels are few the forest finds all of them; centroids find none that votes do not where rows have several. Clusters
+    labels are very many, and the true ones harder to find, and where they are so few that the forest alone can find
+    them. Centroids find none that votes do not where rows have several. Clusters
     of labels say little where rows have many labels of one cluster, where clusters are few or very many, or where
     labels have examples enough of their own, and a space of features and labels tells little of rows with many labels,
     or of few labels: one tree more is in place of either, as where rows have several labels, and two are in place of
@@ -129,8 +129,8 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
     doublings = 0.0 if sieves else max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0)
     further = round(settings.candidates_per_doubling * doublings)
-    least = settings.candidates_of_few if n_labels <= settings.few_labels else 0
     retrieves = n_labels >= settings.retrieval_from_labels
+    least = 0 if retrieves else settings.candidates_of_few
     has_centroids = retrieves and labels_per_row <= settings.centroids_up_to_labels_per_row
     has_votes = retrieves and settings.vote_candidates > 0
     settings = replace(
@@ -140,6 +140,7 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
         vote_candidates=settings.vote_candidates + further if has_votes else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
         kept_candidates=settings.kept_candidates + more if sieves else 0,
+        longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
     )
     # Not all in one cluster.
     fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels

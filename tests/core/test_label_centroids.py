@@ -116,7 +116,7 @@ def test_rounding_is_that_of_numpy() -> None:
 
 
 def tables(
-    n_labels: int, d: int, seed: int, n_threads: int, longest: tuple[int, int] = (9, 5)
+    n_labels: int, d: int, seed: int, n_threads: int, longest: tuple[int, int] = (9, 5), by_label: bool = False
 ) -> tuple[dict[str, Any], Any, Any, Any]:
     rng = np.random.default_rng(seed)
     density = rng.choice([0, 0.02, 0.1, 0.9], d)  # so that there are lists of all layouts
@@ -126,7 +126,7 @@ def tables(
     )
     norms = rng.uniform(0.5, 4, n_labels)
     parts = (*csr_parts(sp.csr_array(centre.astype(np.float32))), *csr_parts(sp.csr_array(head.astype(np.float32))))
-    return _core.Predictor.tables_of(*parts, norms, d, *longest, n_threads), centre, head, norms
+    return _core.Predictor.tables_of(*parts, norms, d, *longest, by_label, n_threads), centre, head, norms
 
 
 @pytest.mark.parametrize(("n_labels", "d"), [(3, 4), (700, 90), (2000, 20), (5, 0), (1, 1)])
@@ -158,13 +158,37 @@ def test_lists_that_are_not_wanted_are_empty(longest: tuple[int, int]) -> None:
     np.testing.assert_array_equal(found["pairs"], both["pairs"])
 
 
+@pytest.mark.parametrize("by_label", [False, True])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_tables_do_not_depend_on_threads(seed: int) -> None:
-    one = tables(1500, 200, seed, 1)[0]
-    assert set(one["lists"][:, 2] >> 32) == {0, 1, 2}
+def test_tables_do_not_depend_on_threads(seed: int, by_label: bool) -> None:
+    one = tables(1500, 200, seed, 1, by_label=by_label)[0]
+    assert set(one["lists"][:, 2] >> 32) == ({3} if by_label else {0, 1, 2})
     for n_threads in (2, 3, 16):
-        for name, array in tables(1500, 200, seed, n_threads)[0].items():
+        for name, array in tables(1500, 200, seed, n_threads, by_label=by_label)[0].items():
             np.testing.assert_array_equal(array, one[name], err_msg=name)
+
+
+def test_weights_of_labels_lie_one_after_the_other() -> None:
+    found, centre, head, _ = tables(700, 90, 0, 2, by_label=True)
+    by_feature = tables(700, 90, 0, 2)[0]
+    for name in (name for name in found if name.startswith(("near", "vote"))):
+        np.testing.assert_array_equal(found[name], by_feature[name], err_msg=name)
+    halves = found["pairs"].view(np.float16).reshape(-1, 2)
+    assert found["lists"].shape[0] == 700
+    assert found["words"].size == 0
+    for label, (first_pair, first_feature, length) in enumerate(found["lists"]):
+        count = int(length & 0xFFFFFFFF)
+        features = found["list_labels"][first_feature : first_feature + count]
+        np.testing.assert_array_equal(features, np.flatnonzero((head[label] != 0) | (centre[label] != 0)))
+        weights = halves[first_pair : first_pair + count]
+        np.testing.assert_array_equal(weights[:, 0], head[label, features])
+        np.testing.assert_array_equal(weights[:, 1], centre[label, features])
+
+
+def test_lists_of_labels_want_features_that_ascend() -> None:
+    one = (np.array([0, 2]), np.array([1, 0], np.int32), np.ones(2, np.float32))
+    with pytest.raises(ValueError, match="must ascend"):
+        _core.Predictor.tables_of(*one, *one, np.ones(1), 2, 3, 3, True)
 
 
 def test_wrong_arguments_are_refused() -> None:
