@@ -17,7 +17,7 @@ bool is_whole(const WeightList& list, const LabelTables& tables) {
   const std::int64_t length = list.length;
   switch (list.layout) {
     case WeightList::kShort:
-    case WeightList::kOwn:
+    case WeightList::kByLabel:
       return is_inside(list.first_label, length, tables.list_labels.size()) &&
              is_inside(list.first_pair, length, tables.pairs.size());
     case WeightList::kBitmap:
@@ -83,7 +83,7 @@ void check_tables(const LabelTables& tables) {
   good = good && tables.lists.size() == (is_by_label ? static_cast<std::size_t>(tables.n_labels) : n_features);
   for (std::size_t i = 0; good && i < tables.lists.size(); ++i) {
     const WeightList& list = tables.lists[i];
-    good = is_whole(list, tables) && (list.layout == WeightList::kOwn) == is_by_label;
+    good = is_whole(list, tables) && (list.layout == WeightList::kByLabel) == is_by_label;
   }
   if (!good) throw std::invalid_argument("the lists of the features' labels do not fit together");
 }

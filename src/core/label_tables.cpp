@@ -284,7 +284,7 @@ class TablesBuilder {
     for_labels([&](std::int64_t label) {
       std::int32_t length = 0;
       visit_label(label, [&](std::int32_t, std::uint32_t) { ++length; });
-      lists_[static_cast<std::size_t>(label)] = {0, 0, length, WeightList::kOwn};
+      lists_[static_cast<std::size_t>(label)] = {0, 0, length, WeightList::kByLabel};
     });
     std::int64_t before = 0;
     for (WeightList& list : lists_) {

@@ -22,7 +22,7 @@ namespace labelprism {
 
 // What is known of a feature, or, if it is its own, of a label.
 struct WeightList {
-  enum Layout : std::int32_t { kShort, kBitmap, kArray, kOwn };
+  enum Layout : std::int32_t { kShort, kBitmap, kArray, kByLabel };
   std::int64_t first_pair;   // of its weights: an entry for every label of an array; before those of a bitmap is a 0
   std::int64_t first_label;  // of its labels, or of the words of its bitmap; of its features, if it is a label's own
   std::int32_t length;
@@ -48,7 +48,7 @@ struct LabelTables {
   StrongestLabels near;   // by the values of their centroids: a row's sum is a cosine, but for what was cut off
   StrongestLabels votes;  // by shares: a feature has one vote, which is divided among labels as its occurrences are
 
-  bool is_by_label() const { return lists.size() > 0 && lists[0].layout == WeightList::kOwn; }
+  bool is_by_label() const { return lists.size() > 0 && lists[0].layout == WeightList::kByLabel; }
 };
 
 // How many words the bitmap of a list has.
