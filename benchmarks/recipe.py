@@ -52,6 +52,8 @@ STEPS: dict[str, RecipeSettings] = {
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "centroids for rows of several labels too": replace(DEFAULT, centroids_up_to_labels_per_row=1e9),
     "no votes": replace(DEFAULT, vote_candidates=0),
+    "votes and centroids for few labels too": replace(DEFAULT, retrieval_from_labels=0),
+    "routers of large nodes from all rows": with_forest(max_rows=None),
     "no near examples": replace(DEFAULT, longest_example_list=0),
     "no more candidates for several labels": replace(DEFAULT, candidates_per_label=0.0),
     "blend not learned": replace(DEFAULT, use_learned_blend=False),
@@ -71,7 +73,7 @@ TREES: dict[str, RecipeSettings] = {
 }
 
 SETTINGS: dict[str, RecipeSettings] = {
-    "default: leaves of 30 labels, tolerance 0.8 beside a space": DEFAULT,
+    "default: leaves of 30 labels, tolerance 0.8": DEFAULT,
     "50, 0.5": replace(with_forest(stop_labels=50), head={"tolerance": 0.5}),
     "50, 0.8": replace(with_forest(stop_labels=50), head={"tolerance": 0.8}),
     "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
