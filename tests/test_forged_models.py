@@ -196,6 +196,19 @@ def test_forged_features_of_labels_do_no_harm(saved: Path, tmp_path: Path, value
     assert loaded.recipe_.head_.nnz == 0
 
 
+@pytest.mark.parametrize("name", ["forest_tables", "label_lists", "head_bias"])
+def test_arrays_that_lie_askew_are_refused(saved: Path, tmp_path: Path, name: str) -> None:
+    model = Path(shutil.copytree(saved / "default", tmp_path / "model"))
+    file = model / f"{name}.npy"
+    content = file.read_bytes()
+    length = int.from_bytes(content[8:10], "little")
+    header = content[10 : 9 + length] + b" \n"  # one blank more before the end of the line
+    file.write_bytes(content[:8] + (length + 1).to_bytes(2, "little") + header + content[10 + length :])
+    assert (np.load(file) == np.load(saved / "default" / f"{name}.npy")).all()
+    with pytest.raises(ValueError, match=rf"{name}.npy.*the header is of a length"):
+        PrismClassifier.load(model, verify=False)
+
+
 def test_forged_bitmaps_do_no_harm(tmp_path: Path) -> None:
     label = np.arange(1200) % 600
     features = np.stack([label // 150, 4 + label], axis=1)  # only lists of many labels, but not of most, have them

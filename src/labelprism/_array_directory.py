@@ -336,6 +336,8 @@ def _read_array(path: Path, entry: dict[str, Any], kind: Kind) -> npt.NDArray[An
         raise kind.error(f"not an array: {error}", path) from error
     if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"] or not array.flags.c_contiguous:
         raise kind.error(f"holds {array.dtype.str} {list(array.shape)}, not {entry['dtype']} {entry['shape']}", path)
+    if not array.flags.aligned:  # the core reads whole numbers, which must begin where such numbers can
+        raise kind.error("the header is of a length that NumPy does not write", path)
     return np.asarray(array)
 
 
