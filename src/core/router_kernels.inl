@@ -122,17 +122,20 @@ void add_weights(const std::uint32_t* pairs, const std::int32_t* at, std::int64_
   }
 }
 
-// Eight float16 numbers that lie one after the other.
-inline Eight eight_numbers(const void* halves) {
-  Words words;
+// The float16 numbers of pairs, one after the other.
+inline const std::uint16_t* halves_of(const std::uint32_t* pairs) {
+  return reinterpret_cast<const std::uint16_t*>(pairs);
+}
+
+inline Words eight_halves(const std::uint16_t* from) {
 #if defined(__AVX2__)
-  words = (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(halves)));
+  return (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 #else
-  std::uint16_t each[8];
-  __builtin_memcpy(each, halves, sizeof each);
-  for (int i = 0; i < 8; ++i) words[i] = each[i];
+  typedef std::uint16_t Halves __attribute__((vector_size(16)));
+  Halves halves;
+  __builtin_memcpy(&halves, from, sizeof halves);
+  return __builtin_convertvector(halves, Words);
 #endif
-  return halves_as_floats(words);
 }
 
 // N lists at a time, so that sums are fetched once for all of them.
@@ -151,7 +154,7 @@ inline void add_lists(const std::uint32_t* const* lists, const float* values, st
 #endif
   for (; i + 4 <= count; i += 4) {
     Eight sum = lanes_at(sums + 2 * i);
-    for (int t = 0; t < N; ++t) sum += values[t] * eight_numbers(lists[t] + i);
+    for (int t = 0; t < N; ++t) sum += values[t] * halves_as_floats(eight_halves(halves_of(lists[t] + i)));
     lanes_at(sums + 2 * i) = sum;
   }
   for (; i < count; ++i) {

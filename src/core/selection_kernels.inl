@@ -1,17 +1,6 @@
 // What finding the largest of many sums needs: adding them up, and the line between those that are kept and the rest.
 // Part of block_kernels.inl.
 
-inline Words eight_halves(const std::uint16_t* from) {
-#if defined(__AVX2__)
-  return (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-#else
-  typedef std::uint16_t Halves __attribute__((vector_size(16)));
-  Halves halves;
-  __builtin_memcpy(&halves, from, sizeof halves);
-  return __builtin_convertvector(halves, Words);
-#endif
-}
-
 // Eight at a time become numbers; they are added one by one, for their places lie anywhere.
 void add_halves(const std::int32_t* labels, const std::uint16_t* halves, std::int64_t count, float value,
                 std::uint32_t n_labels, float* sums) {
