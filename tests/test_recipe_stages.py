@@ -64,15 +64,17 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
     [
         (1500, 1.0, 1, 1, 25),
         (1499, 1.0, 3, 0, 100),
-        (5000, 1.8, 1, 1, 29),
-        (5000, 3.0, 1, 1, 35),
-        (5000, 3.2, 2, 1, 36),
-        (50_000, 3.2, 2, 1, 36),
-        (50_001, 3.2, 2, 0, 36),
-        (5000, 6.0, 2, 1, 50),
-        (5000, 6.2, 3, 0, 51),
+        (5000, 1.8, 1, 1, 28),
+        (5000, 3.0, 1, 1, 33),
+        (5000, 3.2, 2, 1, 34),
+        (50_000, 3.2, 2, 1, 34),
+        (50_001, 3.2, 2, 0, 34),
+        (5000, 4.9, 2, 1, 41),
+        (5000, 5.0, 3, 1, 41),
+        (5000, 6.0, 3, 1, 45),
+        (5000, 6.2, 3, 0, 46),
         (10**5, 0.0, 1, 0, 25),
-        (10**5, 3.2, 2, 0, 46),
+        (10**5, 3.2, 2, 0, 44),
     ],
 )
 def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
@@ -83,7 +85,7 @@ def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
     assert adapted.training_candidates == adapted.forest_candidates == candidates
     has_space = n_labels >= 1500 and labels_per_row <= 6
-    assert adapted.space_passes == (5 if has_space else 0)
+    assert adapted.space_passes == (8 if has_space else 0)
     # A space that finds candidates itself stands for trees and for more candidates.
     sieves = has_space and labels_per_row <= 3
     assert adapted.kept_candidates == (30 + candidates - 25 if sieves else 0)
@@ -97,15 +99,42 @@ def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
     assert blind.kept_candidates == 0  # there are no held-out rows to ask whether it loses anything
 
 
-@pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (14.0, 0)])
-def test_centroids_bring_in_no_candidates_where_rows_have_several_labels(labels_per_row: float, wanted: int) -> None:
+def test_examples_of_the_head_have_fewer_candidates_than_rows_that_are_predicted() -> None:
+    settings = RecipeSettings(training_candidates=7, training_votes=3, kept_candidates=31, training_share=0.25)
+    own = settings.for_examples()
+    assert (own.forest_candidates, own.vote_candidates, own.kept_candidates) == (7, 3, 8)
+    assert own.centroid_candidates == settings.centroid_candidates
+    assert replace(settings, vote_candidates=0).for_examples().vote_candidates == 0
+    assert replace(settings, kept_candidates=1).for_examples().kept_candidates == 1
+    assert replace(settings, kept_candidates=0).for_examples().kept_candidates == 0
+    for share in (0.0, -0.5, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="training_share must be above 0 and at most 1"):
+            replace(settings, training_share=share)._check()
+
+
+@pytest.mark.parametrize(("n_rows", "given", "passes"), [(99_999, 5, 5), (100_000, 5, 3), (100_000, 2, 2)])
+def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: int) -> None:
+    settings = RecipeSettings(head={"tolerance": 0.5, "passes": given})
+    adapted = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**6, 100))
+    assert adapted.head == {"tolerance": 0.5, "passes": passes}
+    assert adapted.space_passes == (8 if n_rows < 100_000 else 5)
+    few = replace(settings, space_passes=2)
+    assert settings_for_data(few, DataSize(n_rows, 5000, 1.0, 10**6, 100)).space_passes == 2
+
+
+@pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (6.0, 0), (14.0, 0)])
+def test_centroids_and_votes_bring_in_no_candidates_where_rows_have_several_labels(
+    labels_per_row: float, wanted: int
+) -> None:
     size = DataSize(20_000, 5000, labels_per_row, 10**6, 100)
-    assert settings_for_data(RecipeSettings(), size).centroid_candidates == wanted
-    assert settings_for_data(PRESETS["accurate"], size).centroid_candidates == 10
+    adapted, accurate = (settings_for_data(own, size) for own in (RecipeSettings(), PRESETS["accurate"]))
+    assert adapted.centroid_candidates == wanted
+    assert adapted.vote_candidates == (0 if labels_per_row > 6 else 20 if labels_per_row <= 3 else 30)
+    assert (accurate.centroid_candidates, accurate.vote_candidates) == (10, 40)
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "forest", "votes", "centroids"), [(159, 100, 0, 0), (1499, 100, 0, 0), (1500, 30, 20, 10)]
+    ("n_labels", "forest", "votes", "centroids"), [(159, 100, 0, 0), (1499, 100, 0, 0), (1500, 29, 20, 10)]
 )
 def test_where_labels_are_few_the_forest_alone_finds_candidates(
     n_labels: int, forest: int, votes: int, centroids: int
@@ -137,3 +166,12 @@ def test_the_forest_not_knowing_a_label_has_a_price_of_its_own() -> None:
     ).blend
     assert blend.forest > 0.5
     assert blend.forest * NOT_REACHED + blend.unreached > blend.forest * -4  # as good as a label that is well known
+
+
+def test_votes_bring_in_rare_labels_where_these_are_the_objective() -> None:
+    size = DataSize(20_000, 5000, 14.0, 10**6, 100)
+    frequent, rare = (
+        settings_for_data(RecipeSettings().for_objective(name), size) for name in ("precision", "propensity")
+    )
+    assert (frequent.vote_candidates, frequent.for_examples().vote_candidates) == (0, 0)
+    assert (rare.vote_candidates, rare.for_examples().vote_candidates) == (30, 30)

@@ -98,6 +98,10 @@ struct BlockKernels {
   // sums = sum over the features of a row of value * scale * the feature's vector.
   void (*add_vectors)(const SpaceVector* table, const float* scale, const SparseRow& row, float* sums);
 
+  // out[i] = scale * the vector of the table at at[i], or 0 where that is -1.
+  void (*copy_vectors)(const SpaceVector* table, const float* scale, const std::int32_t* at, std::int64_t count,
+                       float* out);
+
   // products[i] = the inner product of the vector with that of the table at at[i].
   void (*dot_vectors)(const SpaceVector* table, const std::int32_t* at, std::int64_t count, const float* vector,
                       float* products);

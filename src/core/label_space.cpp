@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exp_lanes.hpp"
+#include "large_vector.hpp"
 #include "node_rows.hpp"
 #include "nth_largest.hpp"
 #include "scramble.hpp"
@@ -24,25 +25,88 @@ constexpr std::int64_t kDrawnCandidates = 3;
 constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows;
 constexpr std::int64_t kBatchRows = 1024;  // their features move together
 constexpr std::int64_t kRowsPerTask = 64;  // whole blocks
+constexpr std::int64_t kLabelsPerTask = 1024;
+constexpr std::int64_t kLine = 16;  // entries in a line of the cache
+constexpr std::int64_t kAhead = 8;  // rows
 static_assert(kRowsPerTask % kBlockRows == 0);
 
-// An entry of a list, drawn by a hash.
-std::int32_t drawn(const CsrView& lists, std::int64_t row, std::uint64_t random) {
+// Where an entry of a list is, drawn by a hash.
+const std::int32_t* drawn(const CsrView& lists, std::int64_t row, std::uint64_t random) {
   const auto count = static_cast<std::uint64_t>(lists.indptr[row + 1] - lists.indptr[row]);
-  return lists.indices[lists.indptr[row] + static_cast<std::int64_t>(((random >> 32) * count) >> 32)];
+  return lists.indices + lists.indptr[row] + static_cast<std::int64_t>(((random >> 32) * count) >> 32);
 }
+
+// Draws the label of a row, number 0, and its candidates: visits the numbers and where labels are written.
+template <typename Visit>
+void draw(const SpaceRows& rows, const SpaceStep& step, std::int64_t row, const Visit& visit) {
+  std::uint64_t random =
+      scramble(step.seed + static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(step.n_passes) +
+               static_cast<std::uint64_t>(step.pass));
+  if (rows.Y.indptr[row] < rows.Y.indptr[row + 1]) visit(0, drawn(rows.Y, row, random));
+  if (!rows.candidates.n_rows || rows.candidates.indptr[row] == rows.candidates.indptr[row + 1]) return;
+  for (std::int64_t k = 1; k <= kDrawnCandidates; ++k) {
+    random = scramble(random);
+    visit(k, drawn(rows.candidates, row, random));
+  }
+}
+
+// Rows lie anywhere in the data: those of the block after next, and what they have in the next one, are asked for
+// early.
+void ask_for_blocks(const SpaceRows& rows, const SpaceStep& step, const std::int32_t* next, std::int64_t count) {
+  for (std::int64_t r = kBlockRows; r < std::min(2 * kBlockRows, count); ++r) {
+    __builtin_prefetch(rows.X.indptr + next[r]);
+    __builtin_prefetch(rows.Y.indptr + next[r]);
+    if (rows.candidates.n_rows) __builtin_prefetch(rows.candidates.indptr + next[r]);
+  }
+  for (std::int64_t r = 0; r < std::min(kBlockRows, count); ++r) {
+    for (std::int64_t t = rows.X.indptr[next[r]]; t < rows.X.indptr[next[r] + 1]; t += kLine) {
+      __builtin_prefetch(rows.X.indices + t);
+      __builtin_prefetch(rows.X.data + t);
+    }
+    draw(rows, step, next[r], [](std::int64_t, const std::int32_t* label) { __builtin_prefetch(label); });
+  }
+}
+
+// Labels in bytes, as a model will have them: a line of the cache each, where float32 would be four.
+struct RoundedLabels {
+  LargeVector<SpaceVector> vectors;
+  std::vector<float> scale;
+
+  RoundedLabels(const float* labels, std::int64_t n_labels, int n_threads)
+      : vectors(
+            static_cast<std::size_t>(std::max<std::int64_t>(n_labels, 1))),  // columns without a label read the first
+        scale(static_cast<std::size_t>(n_labels)) {
+    parallel_ranges(n_labels, kLabelsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) round(labels + i * kWidth, static_cast<std::size_t>(i));
+    });
+  }
+
+ private:
+  void round(const float* label, std::size_t i) {
+    float largest = 0;
+    for (std::int64_t j = 0; j < kWidth; ++j) largest = std::max(largest, std::fabs(label[j]));
+    scale[i] = largest / kVectorSteps;
+    const float per_step = largest > 0 ? kVectorSteps / largest : 0;
+    for (std::int64_t j = 0; j < kWidth; ++j) {
+      vectors[i].steps[j] = static_cast<std::int8_t>(std::lrint(per_step * label[j]));
+    }
+  }
+};
 
 // Some rows and what they are compared with. Columns are the labels of the rows, then their candidates.
 class SpaceBlock {
  public:
   // Writes the gradient of each row's loss by its vector before that is made unit: 0 for rows without a label.
-  void run(const SpaceRows& rows, const float* labels, const SpaceStep& step, const std::int32_t* numbers,
+  void run(const SpaceRows& rows, const RoundedLabels& labels, const SpaceStep& step, const std::int32_t* numbers,
            std::int64_t count, const BlockKernels& kernels, const float* features, float* gradient) {
     load(rows, step, numbers, count);
     const CsrView X{count, rows.X.n_columns, indptr_.data(), indices_.data(), values_.data()};
     kernels.gather(X, 0, count, features, kWidth, vectors_.data());
     for (std::int64_t r = 0; r < count; ++r) norms_[r] = make_unit(vectors_.data() + r * kWidth);
-    copy_labels(labels);
+    for (const std::int32_t label : columns_) {
+      if (label >= 0) __builtin_prefetch(labels.vectors.data() + label);
+    }
+    kernels.copy_vectors(labels.vectors.data(), labels.scale.data(), columns_.data(), kColumns, labels_.data());
     for (std::int64_t r = 0; r < count; ++r) {
       for (std::int64_t j = 0; j < kWidth; ++j) across_[j * kBlockRows + r] = vectors_[r * kWidth + j];
     }
@@ -60,39 +124,14 @@ class SpaceBlock {
     indices_.clear();
     values_.clear();
     columns_.fill(-1);
-    const auto place = [&](std::int64_t column, std::int32_t label) {
-      columns_[static_cast<std::size_t>(column)] = label;
-    };
     for (std::int64_t r = 0; r < count; ++r) {
       const std::int64_t row = numbers[r], begin = rows.X.indptr[row], end = rows.X.indptr[row + 1];
       indices_.insert(indices_.end(), rows.X.indices + begin, rows.X.indices + end);
       values_.insert(values_.end(), rows.X.data + begin, rows.X.data + end);
       indptr_.push_back(static_cast<std::int64_t>(indices_.size()));
-      std::uint64_t random =
-          scramble(step.seed + static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(step.n_passes) +
-                   static_cast<std::uint64_t>(step.pass));
-      if (rows.Y.indptr[row] < rows.Y.indptr[row + 1]) place(r, drawn(rows.Y, row, random));
-      if (!rows.candidates.n_rows || rows.candidates.indptr[row] == rows.candidates.indptr[row + 1]) continue;
-      for (std::int64_t k = 1; k <= kDrawnCandidates; ++k) {
-        random = scramble(random);
-        place(k * kBlockRows + r, drawn(rows.candidates, row, random));
-      }
-    }
-  }
-
-  void copy_labels(const float* labels) {
-    for (const std::int32_t label : columns_) {
-      if (label < 0) continue;
-      for (std::int64_t j = 0; j < kWidth; j += 16) __builtin_prefetch(labels + std::int64_t{label} * kWidth + j);
-    }
-    for (std::int64_t column = 0; column < kColumns; ++column) {
-      const std::int64_t label = columns_[static_cast<std::size_t>(column)];
-      float* const copy = labels_.data() + column * kWidth;
-      if (label < 0) {
-        std::fill_n(copy, kWidth, 0.0f);
-      } else {
-        std::copy_n(labels + label * kWidth, kWidth, copy);
-      }
+      draw(rows, step, row, [&](std::int64_t k, const std::int32_t* label) {
+        columns_[static_cast<std::size_t>(k * kBlockRows + r)] = *label;
+      });
     }
   }
 
@@ -111,8 +150,8 @@ class SpaceBlock {
       weight[r] = rows.weight ? rows.weight[row] : 1.0f;
       for (std::int64_t t = rows.Y.indptr[row]; t < rows.Y.indptr[row + 1]; ++t) {
         for (std::int64_t column = 0; column < kColumns; ++column) {
-          float& share = shares_[static_cast<std::size_t>(column * kBlockRows + r)];
-          share = columns_[static_cast<std::size_t>(column)] == rows.Y.indices[t] ? 0 : share;
+          if (columns_[static_cast<std::size_t>(column)] != rows.Y.indices[t]) continue;
+          shares_[static_cast<std::size_t>(column * kBlockRows + r)] = 0;
         }
       }
     }
@@ -133,8 +172,7 @@ class SpaceBlock {
   // From the gradient by the unit vector to that by the vector itself.
   void project(std::int64_t r, float* gradient) const {
     const float* const unit = vectors_.data() + r * kWidth;
-    float along = 0;
-    for (std::int64_t j = 0; j < kWidth; ++j) along += gradient[j] * unit[j];
+    const float along = inner_product(gradient, unit);
     const float scale = norms_[r] > 0 ? 1 / norms_[r] : 0;
     for (std::int64_t j = 0; j < kWidth; ++j) gradient[j] = (gradient[j] - along * unit[j]) * scale;
   }
@@ -180,20 +218,33 @@ class SpaceMoves {
   // Row r of the batch is order[r], with row r of the gradient.
   void run(const CsrView& X, const std::int32_t* order, std::int64_t count, const float* gradient, float rate,
            std::int64_t part, std::int64_t n_parts, const BlockKernels& kernels, float* features, float* squares) {
-    indptr_.assign(1, 0);
-    indices_.clear();
-    steps_.clear();
+    std::size_t n_entries = 0, n = 0;
     for (std::int64_t r = 0; r < count; ++r) {
+      n_entries += static_cast<std::size_t>(X.indptr[order[r] + 1] - X.indptr[order[r]]);
+    }
+    indices_.resize(n_entries + 1);
+    steps_.resize(n_entries + 1);
+    indptr_.assign(1, 0);
+    for (std::int64_t r = 0; r < count; ++r) {
+      // Half of the rows were looked at by other threads, whose caches have them.
+      if (r + kAhead < count) {
+        const std::int64_t soon = X.indptr[order[r + kAhead]];
+        __builtin_prefetch(X.indices + soon);
+        __builtin_prefetch(X.data + soon);
+      }
       const float square = square_of(gradient + r * kWidth);
       for (std::int64_t t = X.indptr[order[r]]; square > 0 && t < X.indptr[order[r] + 1]; ++t) {
-        const std::int32_t feature = X.indices[t];
-        if (!is_of_part(feature, part, n_parts)) continue;
-        const float value = X.data[t];
-        squares[feature] += value * value * square;
-        indices_.push_back(feature);
-        steps_.push_back(-rate * value / std::sqrt(squares[feature]));
+        // Noted in any case, and kept if it is of this part, which cannot be foretold: that needs no jump.
+        indices_[n] = X.indices[t];
+        steps_[n] = X.data[t];
+        n += is_of_part(X.indices[t], part, n_parts);
       }
-      indptr_.push_back(static_cast<std::int64_t>(indices_.size()));
+      for (auto i = static_cast<std::size_t>(indptr_.back()); i < n; ++i) {
+        float& total = squares[indices_[i]];
+        total += steps_[i] * steps_[i] * square;
+        steps_[i] *= -rate / std::sqrt(total);
+      }
+      indptr_.push_back(static_cast<std::int64_t>(n));
     }
     const CsrView moves{count, X.n_columns, indptr_.data(), indices_.data(), steps_.data()};
     kernels.scatter(moves, 0, count, nullptr, gradient, kWidth, scaled_.data(), features);
@@ -256,6 +307,7 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
                  float* features, float* squares) {
   const BlockKernels& kernels = block_kernels();
   const std::int64_t n_rows = rows.X.n_rows;
+  const RoundedLabels rounded(labels, rows.Y.n_columns, n_threads);
   const auto first_row = static_cast<std::uint64_t>(step.pass) * static_cast<std::uint64_t>(n_rows);
   const std::vector<std::int32_t> order = drawn_order(n_rows, scramble(step.seed ^ ~first_row));
   std::vector<float> gradient(static_cast<std::size_t>(std::min(kBatchRows, n_rows) * kWidth));
@@ -268,7 +320,9 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
     parallel_ranges(count, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
       blocks.lend([&](SpaceBlock& block) {
         for (std::int64_t at = begin; at < end; at += kBlockRows) {
-          block.run(rows, labels, step, order.data() + first + at, std::min(kBlockRows, end - at), kernels, features,
+          const std::int64_t next = first + at + kBlockRows;
+          ask_for_blocks(rows, step, order.data() + next, n_rows - next);
+          block.run(rows, rounded, step, order.data() + first + at, std::min(kBlockRows, end - at), kernels, features,
                     gradient.data() + at * kWidth);
         }
       });

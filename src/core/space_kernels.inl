@@ -12,6 +12,16 @@ void add_vectors(const SpaceVector* table, const float* scale, const SparseRow& 
   for (int g = 0; g < kGroups; ++g) lanes_at(sums + 8 * g) = total[g];
 }
 
+void copy_vectors(const SpaceVector* table, const float* scale, const std::int32_t* at, std::int64_t count,
+                  float* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    float* const copy = out + i * kSpaceWidth;
+    const float step = at[i] < 0 ? 0.0f : scale[at[i]];
+    const std::int8_t* const steps = table[at[i] < 0 ? 0 : at[i]].steps;
+    for (int j = 0; j < kSpaceWidth; j += 8) lanes_at(copy + j) = step * steps_as_floats(steps + j);
+  }
+}
+
 void dot_vectors(const SpaceVector* table, const std::int32_t* at, std::int64_t count, const float* vector,
                  float* products) {
   constexpr int kGroups = kSpaceWidth / 8;

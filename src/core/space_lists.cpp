@@ -11,7 +11,7 @@ std::int64_t n_searched(std::size_t n_lists) {
   return std::clamp<std::int64_t>(std::lrint(std::sqrt(static_cast<double>(n_lists)) / 4), 4, 16);
 }
 
-constexpr float kRowSteps = 32767, kVectorSteps = 127;
+constexpr float kRowSteps = 32767;
 
 // Finds the largest values, and of equals the first ones.
 void find_largest(const BlockKernels& kernels, const std::vector<float>& values, std::size_t count, std::int64_t wanted,

@@ -6,6 +6,7 @@
 namespace labelprism {
 
 inline constexpr int kSpaceWidth = 64;
+inline constexpr float kVectorSteps = 127;  // of the largest number of a vector
 
 struct SpaceVector {
   std::int8_t steps[kSpaceWidth];

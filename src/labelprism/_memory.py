@@ -44,7 +44,8 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     c = np.count_nonzero(np.bincount(Y.indices, minlength=1))  # labels that occur
     labels_per_row = Y.nnz / max(n, 1)
     asked = settings_for_data(settings, DataSize(n, Y.shape[1], labels_per_row, nnz, n // 10))
-    candidates = asked.training_candidates + asked.centroid_candidates + asked.vote_candidates
+    found = asked.for_examples()
+    candidates = found.forest_candidates + found.centroid_candidates + found.vote_candidates
     n_trees, clusterings = SpectralForest(**asked.forest).n_trees, asked.label_clusterings
     # X: the unit rows, and those of the roots that are split at the same time.
     copies_of_x = 1 + min(n_threads, n_trees)
@@ -52,7 +53,7 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     of_labels = (5850 + 550 * n_trees + 2000 * clusterings) * c
     sums_of_labels = min(nnz * labels_per_row, c * d)
     in_memory = _PROGRAM + 8 * nnz * copies_of_x + of_candidates + 5 * sums_of_labels + of_labels
-    with_scratch = _PROGRAM + 50e6 + 8 * n + 100 * d + 1500 * c
+    with_scratch = _PROGRAM + 35e6 + 8 * n + 100 * d + 1500 * c
     return Needs(int(in_memory), int(min(with_scratch, in_memory)))
 
 

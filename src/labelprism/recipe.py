@@ -140,7 +140,8 @@ def fit_default(
     Y : sparse matrix or array of shape (n, c)
     preset : {"default", "accurate", "fast"} or RecipeSettings
     objective : {"precision", "propensity"}
-        What the blend is learned for: nDCG and precision, or their propensity-scored kin, which favour rare labels.
+        What the blend is learned for: nDCG and precision, or their propensity-scored kin, which favour rare labels, and
+        for which votes bring in more candidates; see `RecipeSettings.for_objective`.
     n_jobs : int, optional
         Threads, as in scikit-learn. The result does not depend on it.
     random_state : int
@@ -155,7 +156,7 @@ def fit_default(
         raise ValueError(f'objective must be "precision" or "propensity", got {objective!r}')
     if isinstance(preset, str) and preset not in PRESETS:
         raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}")
-    settings = PRESETS[preset] if isinstance(preset, str) else preset
+    settings = (PRESETS[preset] if isinstance(preset, str) else preset).for_objective(objective)
     settings._check()
     OneVsRestHead(**settings.head)._check_parameters()  # the forest checks its own before it grows
     X, Y = as_csr(X), as_label_matrix(Y)
@@ -296,7 +297,7 @@ class _Training:
     def _found(self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows) -> _Found:
         """Candidates of the seen rows by narrow routes, for the head; of the held-out rows as in prediction."""
         settings, tables = self.settings, self._centroid_tables(centre, norms)
-        native = self._finder(forest, tables, settings.training_candidates)
+        native = self._finder(forest, tables, settings.for_examples())
         narrow = (settings.training_smallest, settings.training_noise_scale)
         # Of the seen rows, which are many, only the labels are kept.
         blocks = []
@@ -305,7 +306,7 @@ class _Training:
             blocks.append(native.find(*X, *narrow, self.n_threads, scored=False)[:2])
         said = (np.zeros(0, np.float32),) * 2
         if rows.n_seen < rows.X.shape[0]:
-            native = self._finder(forest, tables, settings.forest_candidates)
+            native = self._finder(forest, tables, settings)
             held = native.find(*csr_parts(rows.held_out.X), forest.smallest, 1.0, self.n_threads)
             blocks.append(held[:2])
             said = held[2:4]
@@ -320,7 +321,7 @@ class _Training:
         kept = self.stages.load("space")
         if kept is not None:
             return Vectors(**kept)
-        candidates = (found.indptr[: rows.n_seen + 1], found.labels[: found.indptr[rows.n_seen]])
+        candidates = _rows_until(found.indptr, found.labels, rows.n_seen)
         passes = self.settings.space_passes
         features = learned_features(*rows.seen, candidates, passes, self.seed, self.n_threads)
         self.stages.save("space", features._asdict())
@@ -337,11 +338,19 @@ class _Training:
         space: SievingSpace,
     ) -> _Found:  # fmt: skip
         """Return the candidates of all rows that the space keeps, or brings in."""
-        numbers = (self.settings.space_candidates, self.settings.kept_candidates, self.n_threads)
-        indptr, labels = space.kept(rows.X, found.indptr, found.labels, *numbers)
-        native = self._finder(forest, self._centroid_tables(centre, norms), self.settings.forest_candidates)
-        asked = (*csr_parts(rows.held_out.X), *_rows_from(indptr, labels, rows.n_seen))
+
+        def kept(part: _Part, candidates: tuple[Int64, Int32], settings: RecipeSettings) -> tuple[Int64, Int32]:
+            numbers = (settings.space_candidates, settings.kept_candidates, self.n_threads)
+            return space.kept(part.X, *candidates, *numbers)
+
+        first = _rows_until(found.indptr, found.labels, rows.n_seen)
+        of_seen = kept(rows.seen, first, self.settings.for_examples())
+        of_held = kept(rows.held_out, _rows_from(found.indptr, found.labels, rows.n_seen), self.settings)
+        native = self._finder(forest, self._centroid_tables(centre, norms), self.settings)
+        asked = (*csr_parts(rows.held_out.X), *of_held)
         _, log_forest, _, cosine, *_ = native.score_candidates(*asked, forest.smallest, self.n_threads)
+        indptr = np.concatenate([of_seen[0], of_seen[0][-1] + of_held[0][1:]])
+        labels = np.concatenate([of_seen[1], of_held[1]])
         return _Found(indptr, labels, log_forest, cosine)
 
     def _centroid_tables(self, centre: sp.csr_array, norms: Float64) -> tuple[Any, ...]:
@@ -354,7 +363,7 @@ class _Training:
             self._tables = (*tables.values(), no_clusters, zeros, zeros, None, None)
         return self._tables
 
-    def _finder(self, forest: SpectralForest, tables: Any, n_candidates: int) -> _core.Predictor:
+    def _finder(self, forest: SpectralForest, tables: Any, settings: RecipeSettings) -> _core.Predictor:
         """Return a predictor without a head, for rows that are unit already."""
         return _core.Predictor(
             forest.scorer_,
@@ -366,9 +375,9 @@ class _Training:
             clusters_weight=0.0,
             examples_weight=0.0,
             space_weight=0.0,
-            forest_candidates=n_candidates,
-            centroid_candidates=self.settings.centroid_candidates,
-            vote_candidates=self.settings.vote_candidates,
+            forest_candidates=settings.forest_candidates,
+            centroid_candidates=settings.centroid_candidates,
+            vote_candidates=settings.vote_candidates,
             space_candidates=0,
             kept_candidates=0,
             unit_rows=False,
@@ -432,6 +441,11 @@ class _Training:
 
     def _examples(self, part: _Part) -> Examples:
         return strongest_examples(*part, self.settings.longest_example_list, self.n_threads)
+
+
+def _rows_until(indptr: Int64, labels: Int32, end: int) -> tuple[Int64, Int32]:
+    """Return the candidates of the rows before `end`."""
+    return indptr[: end + 1], labels[: indptr[end]]
 
 
 def _rows_from(indptr: Int64, entries: Int32, row: int) -> tuple[Int64, Int32]:

@@ -115,7 +115,7 @@ class DefaultRecipe:
         self.label_counts_, self.bias_ = self.arrays["label_counts"], self.arrays["head_bias"]
         self._scorer = self._made_scorer()
         self._examples, self._space = near_examples(self.arrays), label_space(self.arrays)
-        self._predictor = self._made_predictor(self.settings.forest_candidates)
+        self._predictor = self._made_predictor(self.settings)
         self._predict_row = self._predictor.predict_row
 
     def _made_scorer(self) -> _core.ForestScorer:
@@ -123,8 +123,8 @@ class DefaultRecipe:
         _check_children(self.arrays["forest_children"], self.n_trees_, self.arrays["forest_leaf_begin"].size - 1)
         return _core.ForestScorer.from_tables(self.n_trees_, self.n_features_in_, self.n_labels_, *tables)
 
-    def _made_predictor(self, n_candidates: int) -> _core.Predictor:
-        counts, blend, settings = self.label_counts_, self.blend_, self.settings
+    def _made_predictor(self, settings: RecipeSettings) -> _core.Predictor:
+        counts, blend = self.label_counts_, self.blend_
         if counts.shape != (self.n_labels_,) or counts.dtype != np.float64 or not counts.min() >= 0:
             raise ValueError("label_counts does not fit the labels; the model is damaged")
         if self.bias_.shape != (self.n_labels_,):
@@ -145,7 +145,7 @@ class DefaultRecipe:
             clusters_weight=blend.clusters,
             examples_weight=blend.examples,
             space_weight=blend.space,
-            forest_candidates=n_candidates,
+            forest_candidates=settings.forest_candidates,
             centroid_candidates=settings.centroid_candidates,
             vote_candidates=settings.vote_candidates,
             space_candidates=settings.space_candidates,
@@ -232,8 +232,7 @@ class DefaultRecipe:
     def training_candidates(self, X: sp.csr_array, n_jobs: int | None = None) -> sp.csr_array:
         """Return candidates of rows that the head is to learn from.
 
-        As many of the forest as in `fit_default`, and by routes as narrow; by centroids, votes and a space, those of
-        prediction, and as many are kept.
+        As many as in `fit_default`, and by routes as narrow.
 
         Parameters
         ----------
@@ -246,9 +245,8 @@ class DefaultRecipe:
         csr_array of shape (n, c)
         """
         narrow = (self.settings.training_smallest, self.settings.training_noise_scale)
-        n_candidates, predictor = self.settings.training_candidates, self._predictor
-        if n_candidates != self.settings.forest_candidates:
-            predictor = self._made_predictor(n_candidates)
+        wanted = self.settings.for_examples()
+        predictor = self._predictor if wanted == self.settings else self._made_predictor(wanted)
         found = predictor.find(*csr_parts(X), *narrow, thread_count(n_jobs), scored=False)
         return sp.csr_array((found[2], found[1], found[0]), shape=(X.shape[0], self.n_labels_))
 
@@ -448,7 +446,13 @@ def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
         "space_passes": 0,
     }
     before |= {"space_candidates": 0, "kept_candidates": 0, "longest_own_list": 0.0}
-    return RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
+    before |= {"training_votes": given.get("vote_candidates", 0), "training_share": 1.0}
+    settings = RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
+    try:
+        settings._check()
+    except ValueError as error:
+        raise ValueError(f"{error}; the model is damaged") from None
+    return settings
 
 
 def forest_tables(forest: SpectralForest) -> Arrays:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # While trees grow an example goes one way, that of its router, directions are found in one step, and routers learn from
@@ -26,13 +26,19 @@ class RecipeSettings:
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
     centroids_up_to_labels_per_row : float
-        Where rows have more labels than so many on average, centroids bring in none: those by votes are enough.
+        Where rows have more labels than so many on average, centroids bring in none, and votes as many more,
+    votes_up_to_labels_per_row : float
+        and where they have more than so many votes bring in none either: rows find labels in several leaves; but see
+        `for_objective`,
+    votes_for_new_labels : int
+        and so many where a model has learned labels that were not there before, which leaves hardly know; set by the
+        recipe.
     retrieval_from_labels : int
         Where there are fewer labels, neither centroids nor votes bring in any: the forest finds them all,
     candidates_of_few : int
         and brings in at least so many then.
-    training_candidates : int
-        Those of the forest for the examples that the head learns from.
+    training_candidates, training_votes : int
+        Those of the forest and by votes for the examples that the head learns from.
     candidates_per_label : float
         So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
     candidates_per_doubling : float
@@ -63,8 +69,9 @@ class RecipeSettings:
     more_trees : int
         So many trees more are grown where labels are not clustered, where no space is asked for,
     more_trees_from_labels_per_row : float
-        or where rows have at least so many labels on average; and as many again where there are neither clusters nor a
-        space.
+        or where rows have at least so many labels on average,
+    most_trees_from_labels_per_row : float
+        and as many again where they have at least so many, or where there are neither clusters nor a space.
     cluster_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with clusters for them to be
         taken.
@@ -92,6 +99,13 @@ class RecipeSettings:
         rows of several labels. No more trees, and no more candidates for many labels, are needed then. 0: it keeps all.
     space_candidates : int
         How many candidates such a space brings in before: the labels that lie nearest to the row.
+    training_share : float
+        Such a share of `kept_candidates` is kept for the examples that the head learns from.
+    many_rows : int
+        Where there are at least so many rows, fewer passes are enough:
+    passes_of_many, space_passes_of_many : int
+        the head goes over its examples at most `passes_of_many` times (see `OneVsRestHead`), and features of a space
+        learn at most `space_passes_of_many` times.
     sieve_up_to_labels_per_row : float
         Where rows have more labels than so many on average, a space keeps all candidates, and brings in none,
     sieve_loss : float
@@ -114,10 +128,13 @@ class RecipeSettings:
     head: Mapping[str, Any] = field(default_factory=lambda: {"tolerance": 0.8})
     forest_candidates: int = 25
     training_candidates: int = 25
-    candidates_per_label: float = 5.0
+    training_votes: int = 0
+    candidates_per_label: float = 4.0
     candidates_per_doubling: float = 10.0
     centroid_candidates: int = 10
     centroids_up_to_labels_per_row: float = 3.0
+    votes_up_to_labels_per_row: float = 6.0
+    votes_for_new_labels: int = 0
     vote_candidates: int = 20
     retrieval_from_labels: int = 1500
     candidates_of_few: int = 100
@@ -133,16 +150,21 @@ class RecipeSettings:
     cluster_up_to_examples_per_label: float = 30.0
     more_trees: int = 1
     more_trees_from_labels_per_row: float = 2.0
+    most_trees_from_labels_per_row: float = 5.0
     cluster_gain: float = 0.0
     longest_example_list: int = 1024
     examples_from_labels: int = 5000
     example_gain: float = 30.0
-    space_passes: int = 5
+    space_passes: int = 8
     space_from_labels: int = 1500
     space_up_to_labels_per_row: float = 6.0
     space_gain: float = 5.0
     kept_candidates: int = 30
     space_candidates: int = 10
+    training_share: float = 0.5
+    many_rows: int = 100_000
+    passes_of_many: int = 3
+    space_passes_of_many: int = 5
     sieve_up_to_labels_per_row: float = 3.0
     sieve_loss: float = 0.01
     longest_own_list: float = 8.0
@@ -156,11 +178,32 @@ class RecipeSettings:
         """Raise a ValueError where a number of candidates is out of range, before a forest has been grown for it."""
         least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
         least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
-        least |= {"space_candidates": 0, "kept_candidates": 0}
+        least |= {"space_candidates": 0, "kept_candidates": 0, "training_votes": 0, "votes_for_new_labels": 0}
+        least |= {"passes_of_many": 1, "space_passes_of_many": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= MOST_CANDIDATES:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {MOST_CANDIDATES}, got {value!r}")
+        if not isinstance(self.training_share, int | float) or not 0 < self.training_share <= 1:
+            raise ValueError(f"training_share must be above 0 and at most 1, got {self.training_share!r}")
+
+    def for_objective(self, objective: str) -> RecipeSettings:
+        """Return the settings for an objective, "precision" or "propensity".
+
+        Rare labels of rows with many are found by votes, and known by the head if it has met them among candidates.
+        """
+        if objective != "propensity":
+            return self
+        return replace(self, votes_up_to_labels_per_row=1e9, training_votes=MOST_CANDIDATES)
+
+    def for_examples(self) -> RecipeSettings:
+        """Return the settings for the candidates of the examples that the head learns from.
+
+        Their own labels are known, and too many wrong ones that are near crowd rare labels out.
+        """
+        kept = max(round(self.training_share * self.kept_candidates), 1) if self.kept_candidates else 0
+        votes = min(self.training_votes, self.vote_candidates)
+        return replace(self, forest_candidates=self.training_candidates, vote_candidates=votes, kept_candidates=kept)
 
 
 PRESETS: dict[str, RecipeSettings] = {
@@ -170,8 +213,11 @@ PRESETS: dict[str, RecipeSettings] = {
         head={"tolerance": 0.3},
         forest_candidates=50,
         training_candidates=50,
+        training_votes=40,
+        candidates_per_label=5.0,
         vote_candidates=40,
         centroids_up_to_labels_per_row=1e9,
+        votes_up_to_labels_per_row=1e9,
         label_clusterings=5,
         retrieval_from_labels=0,
         cluster_from_labels=0,
@@ -183,10 +229,13 @@ PRESETS: dict[str, RecipeSettings] = {
         space_passes=10,
         kept_candidates=80,
         space_candidates=20,
+        training_share=1.0,
+        many_rows=2**31 - 1,
     ),
     "fast": RecipeSettings(
-        forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH},
-        head={"rare_examples": 10.0, "tolerance": 0.8},
+        forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH, "max_rows": 10_000},
+        head={"rare_examples": 10.0, "tolerance": 1.2},
+        many_rows=0,
         forest_candidates=20,
         training_candidates=20,
         vote_candidates=15,

@@ -108,12 +108,12 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
 
     Rows of several labels have more candidates: the wrong ones among them are what the head needs. So have rows where
     labels are very many, and the true ones harder to find, and where they are so few that the forest alone can find
-    them. Centroids find none that votes do not where rows have several. Clusters
-    of labels say little where rows have many labels of one cluster, where clusters are few or very many, or where
-    labels have examples enough of their own, and a space of features and labels tells little of rows with many labels,
-    or of few labels: one tree more is in place of either, as where rows have several labels, and two are in place of
-    both. A space that finds candidates itself, which it cannot well for rows of several labels, stands for more trees
-    and for more candidates.
+    them. Centroids find none that votes do not where rows have several, nor votes any that matter where they have many.
+    Clusters of labels say little where rows have many labels of one cluster, where clusters are few or very many, or
+    where labels have examples enough of their own, and a space of features and labels tells little of rows with many
+    labels, or of few labels: one tree more is in place of either, as where rows have several labels, and two are in
+    place of both, as where they have many. A space that finds candidates itself, which it cannot well for rows of
+    several labels, stands for more trees and for more candidates.
 
     Parameters
     ----------
@@ -131,16 +131,22 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     further = round(settings.candidates_per_doubling * doublings)
     retrieves = n_labels >= settings.retrieval_from_labels
     least = 0 if retrieves else settings.candidates_of_few
+    is_large = size.n_rows >= settings.many_rows
     has_centroids = retrieves and labels_per_row <= settings.centroids_up_to_labels_per_row
-    has_votes = retrieves and settings.vote_candidates > 0
+    may_vote = retrieves and settings.vote_candidates > 0
+    has_votes = may_vote and labels_per_row <= settings.votes_up_to_labels_per_row
+    votes = settings.vote_candidates + (0 if has_centroids else settings.centroid_candidates) + further
     settings = replace(
         settings,
         forest_candidates=max(settings.forest_candidates + more + further, least),
         training_candidates=max(settings.training_candidates + more + further, least),
-        vote_candidates=settings.vote_candidates + further if has_votes else 0,
+        vote_candidates=votes if has_votes else 0,
+        votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
         kept_candidates=settings.kept_candidates + more if sieves else 0,
         longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
+        head=_with_fewer_passes(settings) if is_large else settings.head,
+        space_passes=min(settings.space_passes, settings.space_passes_of_many) if is_large else settings.space_passes,
     )
     # Not all in one cluster.
     fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
@@ -149,13 +155,19 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     is_clustered = is_clustered and size.n_rows * labels_per_row <= settings.cluster_up_to_examples_per_label * n_labels
     has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
     needs_tree = not sieves and (labels_per_row >= settings.more_trees_from_labels_per_row or not has_both)
-    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_tree + has_neither)
+    needs_two = not sieves and (labels_per_row >= settings.most_trees_from_labels_per_row or has_neither)
+    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_tree + needs_two)
     return replace(
         settings,
         label_clusterings=settings.label_clusterings if is_clustered else 0,
         forest={**settings.forest, "n_trees": n_trees},
         space_passes=settings.space_passes if has_space else 0,
     )
+
+
+def _with_fewer_passes(settings: RecipeSettings) -> dict[str, Any]:
+    passes = min(OneVsRestHead(**settings.head).passes, settings.passes_of_many)
+    return {**settings.head, "passes": passes}
 
 
 def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bool:

@@ -10,6 +10,7 @@ stay as they were learned.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,13 @@ def updated(
         learned = _learned_clusters(model, unit, Y, found, of_label, weight, n_jobs)
         weights = sp.csr_array(sp.vstack([weights, learned.weights_], format="csr"))
         of_clusters = {"cluster_of": of_label, "cluster_bias": learned.bias_}
+    settings = model.settings
+    if Y.shape[1] > model.n_labels_ and settings.vote_candidates < settings.votes_for_new_labels:
+        settings = replace(settings, vote_candidates=settings.votes_for_new_labels)
     arrays = {
         **model.arrays,
         **_filled_leaves(model, unit, Y, weight, n_jobs),
-        **label_arrays(weights, centre, norms, model.settings, thread_count(n_jobs)),
+        **label_arrays(weights, centre, norms, settings, thread_count(n_jobs)),
         **of_clusters,
         **_more_examples(model, unit, Y, weight, thread_count(n_jobs)),
         **_moved_labels(model, unit, Y, weight, thread_count(n_jobs)),
@@ -77,7 +81,8 @@ def updated(
         "label_norms": norms,
         "label_counts": _longer(model.label_counts_, Y.shape[1]) + label_mass(Y, weight),
     }
-    return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1])})
+    chosen = {**model.meta["settings"], "vote_candidates": settings.vote_candidates}
+    return DefaultRecipe(arrays, {**model.meta, "n_labels": int(Y.shape[1]), "settings": chosen})
 
 
 def _more_examples(

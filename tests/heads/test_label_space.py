@@ -53,7 +53,7 @@ def one_pass(
     """Features and squares after a pass, and what the twin makes of the same."""
     rng = np.random.default_rng(5)
     labels = rng.standard_normal((Y.shape[1], WIDTH)).astype(np.float32)
-    labels /= np.linalg.norm(labels, axis=1, keepdims=True)
+    labels = as_floats(as_bytes(labels / np.linalg.norm(labels, axis=1, keepdims=True)))  # as a pass rounds them
     features = rng.standard_normal((X.shape[1], WIDTH)).astype(np.float32)
     squares = np.full(X.shape[1], 1e-3, np.float32)
     own = csr_parts(Y)
@@ -147,7 +147,7 @@ def test_rows_find_labels_with_which_they_share_no_feature() -> None:
         found.append(space_cosines(features, labels, sp.csr_array(query), *asked))
     same = [other for other in range(c) if (thing[other] == thing[target]).all()]
     assert found[1].argmax() in same
-    assert found[1][target] > 0.8
+    assert found[1][target] > 0.7
 
 
 def test_learning_brings_rows_nearer_to_their_labels_than_to_others() -> None:

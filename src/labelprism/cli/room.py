@@ -69,7 +69,9 @@ def _needs(dataset: Dataset, model: Any) -> Needs:
             "--memory-limit goes with sparse rows and all presets but paper. labelprism convert --features "
             "makes rows of texts; --scratch alone goes with all data"
         )
-    return memory_needs(dataset.X, dataset.Y, PRESETS[model.preset], thread_count(model.n_jobs))
+    return memory_needs(
+        dataset.X, dataset.Y, PRESETS[model.preset].for_objective(model.objective), thread_count(model.n_jobs)
+    )
 
 
 def _bytes_of(dataset: Dataset) -> int:

@@ -61,7 +61,7 @@ def found_with(tables: Arrays, centres: list[Centroids], held: Chunk | None, set
     facts = LabelFacts(zeros.astype(np.float32), zeros, norms)
     arrays = recipe_arrays(tables, sp.csr_array(centre.shape, dtype=np.float32), centre, facts, settings)
     forest = SpectralForest(**settings.forest)
-    learning = replace(settings, forest_candidates=settings.training_candidates)
+    learning = replace(settings, kept_candidates=0).for_examples()  # a space comes later
     finder = _finder(arrays, centre, forest, learning)
     if held is None:
         return Found(finder, None, None)

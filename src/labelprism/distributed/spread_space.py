@@ -5,6 +5,7 @@ One worker learns it from the rows of all chunks; the candidates of each chunk a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,16 @@ def space_of(
 
 
 def sieved_chunk(chunk: Chunk, candidates: Lists, space: Space, settings: RecipeSettings) -> Lists:
-    """Return the candidates of a chunk's rows that the space keeps, or brings in; see `fit_default`."""
+    """Return the candidates of a chunk's rows that the space keeps, or brings in; see `fit_default`.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    candidates : Lists
+    space : Space
+    settings : RecipeSettings
+        Those `for_examples`, where rows are learned from.
+    """
     if space.seen.lists is None:
         return candidates
     return Lists(*space.seen.kept(chunk.X, *candidates, settings.space_candidates, settings.kept_candidates))
@@ -80,7 +90,7 @@ def sieved_found(found: Found, held: Chunk, space: Space, settings: RecipeSettin
     if space.seen.lists is None:
         return found
     kept = sieved_chunk(held, Lists(*found.held[:2]), space, settings)
-    predictor = found.finder._made_predictor(settings.forest_candidates)
+    predictor = found.finder._made_predictor(replace(settings, unit_rows=False))
     said = predictor.score_candidates(*csr_parts(held.X), *kept, SpectralForest(**settings.forest).smallest)
     return found._replace(held=(*kept, said[1], said[3]))
 

@@ -112,7 +112,7 @@ class DistributedTraining:
         self, cluster: Cluster, settings: RecipeSettings, objective: str, n_jobs: int | None, seed: int,
         limits: SpreadLimits, checkpoint: Checkpoint | None = None,
     ) -> None:  # fmt: skip
-        self.cluster, self.settings, self.objective = cluster, settings, objective
+        self.cluster, self.settings, self.objective = cluster, settings.for_objective(objective), objective
         self.n_jobs, self.seed, self.limits, self.checkpoint = n_jobs, seed, limits, checkpoint
         self.stages: Stages = NoStages() if checkpoint is None else checkpoint
         self.clusters: LabelClusters | None = None
@@ -162,7 +162,8 @@ class DistributedTraining:
         self._note("centroids")
         placed = self._space(seen, candidates, held, found, joins)
         if placed is not None and self.settings.kept_candidates:
-            sieves = [(*each, placed, self.settings) for each in zip(seen.futures, candidates, strict=True)]
+            learning = self.settings.for_examples()
+            sieves = [(*each, placed, learning) for each in zip(seen.futures, candidates, strict=True)]
             candidates = cluster.submit_all("candidates", "sieve", sieved_chunk, sieves)
             held_by = (found, held, placed, self.settings)
             found = cluster.submit("candidates", "held-sieve", sieved_found, *held_by, first=True)
@@ -312,7 +313,8 @@ class DistributedTraining:
         if kept is not None:  # ranges that were begun go on, however many workers there are now
             return list(pairwise(kept["ends"].tolist())), list(memory)
         n_rows, n_entries = int(seen.first_rows[-1]), sum(facts.n_entries for facts in seen.facts)
-        per_row = self.settings.training_candidates + self.settings.centroid_candidates + self.settings.vote_candidates
+        asked = self.settings.for_examples()
+        per_row = asked.forest_candidates + asked.centroid_candidates + asked.vote_candidates
         work = expected_examples(seen.counts.plain, offered, n_held, n_rows, per_row)
         if self.clusters is not None:
             work = expected_of_classes(seen.counts.plain, work, self.clusters)

@@ -33,7 +33,7 @@ WIDTH = 64
 LIST_LABELS = 128
 """The most labels of a list, before new ones join."""
 
-_RATE = 1.0  # how far a feature moves in its first step
+_RATE = 1.5  # how far a feature moves in its first step
 _SCALE = 5.0  # of cosines in the softmax: a soft one, so that labels keep their places relative to each other
 _START = 0.3  # the size of features at first, for the steps to be large beside them
 _FIRST_SQUARES = 1e-3
