@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -33,28 +35,28 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def most_memory(directory: Path, scratch: str, preset: str) -> int:
-    """Return the most memory of its own that a process has had that trained on the data."""
+    """Return the most memory of its own that a process has had that trained on the data.
+
+    It is looked at from outside: a thread of its own would wait wherever Python does, as when large arrays are joined.
+    """
     code = """
-        import re, sys, threading, time
-        from pathlib import Path
+        import sys
         from labelprism import PrismClassifier
         from labelprism.data import Dataset
-        most, ended = 0, threading.Event()
-        def watch():
-            global most
-            while not ended.wait(0.005):
-                status = Path("/proc/self/status").read_text()
-                most = max(most, int(re.search(r"RssAnon:\\s+(\\d+)", status)[1]) << 10)
-        watcher = threading.Thread(target=watch)
-        watcher.start()
         model = PrismClassifier(preset=sys.argv[3], n_jobs=2, random_state=0)
         model.fit(Dataset.open(sys.argv[1]), scratch=sys.argv[2] or None)
-        ended.set()
-        watcher.join()
-        print(most)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(directory), scratch, preset]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    most = 0
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as training:
+        status = Path(f"/proc/{training.pid}/status")
+        while training.poll() is None:
+            found = re.search(r"RssAnon:\s+(\d+)", status.read_text())  # a process that has just ended has none
+            most = max(most, int(found[1]) << 10 if found else 0)
+            time.sleep(0.002)
+        _, errors = training.communicate()
+    assert training.returncode == 0, errors
+    return most
 
 
 def most_of_three(directory: Path, scratch: str, preset: str, wanted: int) -> int:

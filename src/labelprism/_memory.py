@@ -18,7 +18,7 @@ from labelprism.recipe_stages import DataSize, settings_for_data
 
 __all__ = ["Needs", "memory_needs", "parsed_bytes"]
 
-_PROGRAM = 100e6  # Python, NumPy, SciPy and scikit-learn
+_PROGRAM = 95e6  # Python, NumPy, SciPy and scikit-learn: 90 to 100 MB, by their versions
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -50,10 +50,10 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     # X: the unit rows, and those of the roots that are split at the same time.
     copies_of_x = 1 + min(n_threads, n_trees)
     of_candidates = (10 + 5 * clusterings) * n * candidates
-    of_labels = (5850 + 550 * n_trees + 2000 * clusterings) * c
+    of_labels = (3850 + 550 * n_trees + 2000 * clusterings) * c
     sums_of_labels = min(nnz * labels_per_row, c * d)
     in_memory = _PROGRAM + 8 * nnz * copies_of_x + of_candidates + 5 * sums_of_labels + of_labels
-    with_scratch = _PROGRAM + 35e6 + 8 * n + 100 * d + 1500 * c
+    with_scratch = _PROGRAM + 33e6 + 8 * n + 100 * d + (1500 + 1000 * clusterings) * c
     return Needs(int(in_memory), int(min(with_scratch, in_memory)))
 
 
