@@ -21,6 +21,14 @@ struct Lanes {
 // Entries this far ahead are asked for early: rows of a block that does not fit the cache come from memory in time.
 constexpr std::int64_t kAhead = 12;
 
+constexpr int kLine = 16;  // floats in a line of the cache
+
+// Asks for W floats.
+template <int W, int ForWriting>
+inline void ask_for(const float* at) {
+  for (int i = 0; i < W; i += kLine) __builtin_prefetch(at + i, ForWriting);
+}
+
 // A sum that does not fit one register must be kept as several that do, or the compiler keeps it in memory.
 #if defined(__AVX512F__)
 constexpr int kWidest = 16;
@@ -38,7 +46,7 @@ inline void gather_row(const CsrView& m, std::int64_t row, const float* block, s
   const std::int64_t last = m.indptr[row + 1];
   for (std::int64_t t = m.indptr[row]; t < last; ++t) {
     // indices of the rows that follow are next in memory; only the very end of the matrix has none
-    if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(block + m.indices[t + kAhead] * width);
+    if (t + kAhead < m.indptr[m.n_rows]) ask_for<W, 0>(block + m.indices[t + kAhead] * width);
     const float* from = block + m.indices[t] * width;
     for (int i = 0; i < W / kLanes; ++i) {
       const Vector lanes = *reinterpret_cast<const Vector*>(from + i * kLanes);
@@ -54,7 +62,7 @@ inline void scatter_row(const CsrView& m, std::int64_t row, const float* scaled,
   using Vector = typename Lanes<kLanes>::type;
   const std::int64_t last = m.indptr[row + 1];
   for (std::int64_t t = m.indptr[row]; t < last; ++t) {
-    if (t + kAhead < m.indptr[m.n_rows]) __builtin_prefetch(out + m.indices[t + kAhead] * width, 1);
+    if (t + kAhead < m.indptr[m.n_rows]) ask_for<W, 1>(out + m.indices[t + kAhead] * width);
     float* to = out + m.indices[t] * width;
     for (int i = 0; i < W / kLanes; ++i) {
       const Vector lanes = *reinterpret_cast<const Vector*>(scaled + i * kLanes);
@@ -63,13 +71,14 @@ inline void scatter_row(const CsrView& m, std::int64_t row, const float* scaled,
   }
 }
 
-// Widths are served in pieces of 16, 8 and 1 vectors.
+// Widths are served in pieces of 64, 16, 8 and 1 vectors: for each piece the entries of a row are gone through again.
 template <bool HasData>
 void gather_rows(const CsrView& m, std::int64_t begin, std::int64_t end, const float* block, std::int64_t width,
                  float* out) {
   for (std::int64_t row = begin; row < end; ++row) {
     float* to = out + row * width;
     std::int64_t j = 0;
+    for (; j + 64 <= width; j += 64) gather_row<64, HasData>(m, row, block + j, width, to + j);
     for (; j + 16 <= width; j += 16) gather_row<16, HasData>(m, row, block + j, width, to + j);
     for (; j + 8 <= width; j += 8) gather_row<8, HasData>(m, row, block + j, width, to + j);
     for (; j < width; ++j) gather_row<1, HasData>(m, row, block + j, width, to + j);
@@ -83,6 +92,7 @@ void scatter_rows(const CsrView& m, std::int64_t begin, std::int64_t end, const 
     const float weight = row_weight ? row_weight[row] : 1.0f;
     for (std::int64_t j = 0; j < width; ++j) scaled[j] = weight * block[row * width + j];
     std::int64_t j = 0;
+    for (; j + 64 <= width; j += 64) scatter_row<64, HasData>(m, row, scaled + j, width, out + j);
     for (; j + 16 <= width; j += 16) scatter_row<16, HasData>(m, row, scaled + j, width, out + j);
     for (; j + 8 <= width; j += 8) scatter_row<8, HasData>(m, row, scaled + j, width, out + j);
     for (; j < width; ++j) scatter_row<1, HasData>(m, row, scaled + j, width, out + j);
