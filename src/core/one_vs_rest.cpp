@@ -99,6 +99,7 @@ struct LabelProblem {
       if (t + kAhead < end) {
         __builtin_prefetch(X.indices + X.indptr[all.rows[t + kAhead]]);
         __builtin_prefetch(X.data + X.indptr[all.rows[t + kAhead]]);
+        __builtin_prefetch(squares + all.rows[t + kAhead]);
       }
       if (!held_out || !held_out[all.rows[t]]) append(X, squares, all.rows[t], all.positive[t], row_weight);
     }
@@ -137,18 +138,22 @@ struct LabelProblem {
     n_entries = 0;
   }
 
-  void append(const CsrView& X, const float* squares, std::int32_t row, bool positive, const float* row_weight) {
+  // Not inlined: in the midst of all else the compiler would keep what its loop needs in memory.
+  [[gnu::noinline]] void append(const CsrView& X, const float* squares, std::int32_t row, bool positive,
+                                const float* row_weight) {
     Example example{};
     example.begin = n_entries;
     Entry* entry = entries.data() + n_entries;
     std::int32_t *const places = place.data(), *const noted = features.data(), count = n_features;
+    const std::int32_t* const indices = X.indices;
+    const float* const values = X.data;
     for (std::int64_t t = X.indptr[row], last = X.indptr[row + 1]; t < last; ++t) {
       // Noted in any case, and kept if it is new, which cannot be foretold: that needs no jump.
-      const std::int32_t feature = X.indices[t], known = places[feature], local = known < 0 ? count : known;
+      const std::int32_t feature = indices[t], known = places[feature], local = known < 0 ? count : known;
       noted[count] = feature;
       places[feature] = local;
       count += known < 0;
-      *entry++ = {static_cast<std::uint32_t>(local), X.data[t]};
+      *entry++ = {static_cast<std::uint32_t>(local), values[t]};
     }
     n_features = count;
     while ((entry - entries.data()) % kEntries != 0) *entry++ = {0, 0.0f};
