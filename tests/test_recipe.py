@@ -34,7 +34,13 @@ CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
 WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, kept_candidates=0)
 SIEVED = replace(
-    WITH_SPACE, kept_candidates=8, space_candidates=4, sieve_loss=1.0, space_gain=1e9, longest_own_list=0.0
+    WITH_SPACE,
+    kept_candidates=8,
+    space_candidates=4,
+    sieve_loss=1.0,
+    space_gain=1e9,
+    longest_own_list=0.0,
+    sieved_leaf_labels=5,
 )
 BY_LABEL = replace(SIEVED, longest_own_list=1e9)
 ALL_KINDS = {
@@ -46,6 +52,7 @@ ALL_KINDS = {
     "space": WITH_SPACE,
     "sieve": SIEVED,
     "by label": BY_LABEL,
+    "no trees": replace(SIEVED, sieved_leaf_labels=30),
     "all": replace(
         CLUSTERED,
         examples_from_labels=0,
@@ -55,6 +62,7 @@ ALL_KINDS = {
         space_gain=-1e9,
         kept_candidates=10,
         sieve_loss=1.0,
+        sieved_leaf_labels=5,
     ),
 }
 
@@ -479,7 +487,7 @@ def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
 @pytest.mark.parametrize("preset", ["default", "accurate", "fast"])
 def test_presets_and_objectives(data: Any, preset: str, objective: Any) -> None:
     model = fit_default(*data[:2], preset=preset, objective=objective)
-    assert model.n_trees_ == {"default": 3, "accurate": 9, "fast": 1}[preset]
+    assert model.n_trees_ == {"default": 3, "accurate": 9, "fast": 2}[preset]
     assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
 
 

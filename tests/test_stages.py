@@ -163,7 +163,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(data: Any, undisturbed: Any, 
     [
         ({"random_state": 6}, ["random_state was"]),
         ({"objective": "propensity"}, ["objective was 'precision' and is 'propensity'"]),
-        ({"preset": "fast"}, ["forest was", "vote_candidates was 20 and is 15"]),
+        ({"preset": "fast"}, ["forest was", "vote_candidates was 20 and is 10"]),
         ({"normalize": False}, ["unit_rows was True and is False"]),
     ],
 )

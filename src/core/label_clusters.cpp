@@ -94,6 +94,25 @@ class HalvingRoom {
     for (const std::int32_t feature : features_) sums_[static_cast<std::size_t>(feature)] = {0, 0};
   }
 
+  // The inner products of a label with the sums of both sides. Several grow side by side: additions wait for each other.
+  SideSums sums_with(const CsrView& centroids, std::int32_t label) const {
+    constexpr std::int64_t kSums = 4;
+    SideSums products[kSums] = {};
+    const std::int64_t begin = centroids.indptr[label], end = centroids.indptr[label + 1];
+    const auto add_product = [&](std::int64_t t, SideSums& product) {
+      const SideSums sums = sums_[static_cast<std::size_t>(centroids.indices[t])];
+      product.lower += sums.lower * centroids.data[t];
+      product.upper += sums.upper * centroids.data[t];
+    };
+    std::int64_t t = begin;
+    for (; t + kSums <= end; t += kSums) {
+      for (std::int64_t k = 0; k < kSums; ++k) add_product(t + k, products[k]);
+    }
+    for (; t < end; ++t) add_product(t, products[0]);
+    return {(products[0].lower + products[1].lower) + (products[2].lower + products[3].lower),
+            (products[0].upper + products[1].upper) + (products[2].upper + products[3].upper)};
+  }
+
   // Projects the labels on the difference of the unit means of the sides; the higher ones are the upper half. Notes the
   // labels that change sides.
   void choose_sides(const CsrView& centroids, const std::int32_t* labels, std::int64_t count, std::size_t n_lower) {
@@ -107,12 +126,7 @@ class HalvingRoom {
     const float upper_scale = upper_square > 0 ? static_cast<float>(1 / std::sqrt(upper_square)) : 0.0f;
     places_.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
-      SideSums product{0, 0};
-      for (std::int64_t t = centroids.indptr[labels[i]]; t < centroids.indptr[labels[i] + 1]; ++t) {
-        const SideSums sums = sums_[static_cast<std::size_t>(centroids.indices[t])];
-        product.lower += sums.lower * centroids.data[t];
-        product.upper += sums.upper * centroids.data[t];
-      }
+      const SideSums product = sums_with(centroids, labels[i]);
       places_[static_cast<std::size_t>(i)] = {upper_scale * product.upper - lower_scale * product.lower, labels[i]};
     }
     ranked_ = places_;

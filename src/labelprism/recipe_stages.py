@@ -113,7 +113,7 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     where labels have examples enough of their own, and a space of features and labels tells little of rows with many
     labels, or of few labels: one tree more is in place of either, as where rows have several labels, and two are in
     place of both, as where they have many. A space that finds candidates itself, which it cannot well for rows of
-    several labels, stands for more trees and for more candidates.
+    several labels, stands for more trees, for deep ones, and for more candidates.
 
     Parameters
     ----------
@@ -136,10 +136,12 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     may_vote = retrieves and settings.vote_candidates > 0
     has_votes = may_vote and labels_per_row <= settings.votes_up_to_labels_per_row
     votes = settings.vote_candidates + (0 if has_centroids else settings.centroid_candidates) + further
+    has_trees = not sieves or n_labels > settings.sieved_leaf_labels
+    in_training = max(settings.training_candidates + more + further, least)
     settings = replace(
         settings,
-        forest_candidates=max(settings.forest_candidates + more + further, least),
-        training_candidates=max(settings.training_candidates + more + further, least),
+        forest_candidates=max(settings.forest_candidates + more + further, least) if has_trees else 1,
+        training_candidates=(in_training if sieves else _share(in_training, settings.unsieved_share)) if has_trees else 1,
         vote_candidates=votes if has_votes else 0,
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
@@ -156,13 +158,22 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
     needs_tree = not sieves and (labels_per_row >= settings.more_trees_from_labels_per_row or not has_both)
     needs_two = not sieves and (labels_per_row >= settings.most_trees_from_labels_per_row or has_neither)
-    n_trees = SpectralForest(**settings.forest).n_trees + settings.more_trees * (needs_tree + needs_two)
     return replace(
         settings,
         label_clusterings=settings.label_clusterings if is_clustered else 0,
-        forest={**settings.forest, "n_trees": n_trees},
+        forest=_forest_for_data(settings, sieves, settings.more_trees * (needs_tree + needs_two)),
         space_passes=settings.space_passes if has_space else 0,
     )
+
+
+def _share(count: int, share: float) -> int:
+    return max(round(share * count), 1)
+
+
+def _forest_for_data(settings: RecipeSettings, sieves: bool, more_trees: int) -> dict[str, Any]:
+    forest = SpectralForest(**settings.forest)
+    leaf_labels = max(forest.stop_labels, settings.sieved_leaf_labels) if sieves else forest.stop_labels
+    return {**settings.forest, "n_trees": max(forest.n_trees + more_trees, 1), "stop_labels": leaf_labels}
 
 
 def _with_fewer_passes(settings: RecipeSettings) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def test_a_limit_decides_where_arrays_lie(tmp_path: Path, capsys: pytest.Capture
     Y = sp.csr_array((np.ones(n), label, np.arange(n + 1)))
     write_directory(Dataset(X=X, Y=Y), tmp_path / "rows.ds")
     told = {}
-    for limit, name in (("8G", "large"), ("160M", "small")):
+    for limit, name in (("8G", "large"), ("140M", "small")):
         flags = ["--preset", "fast", "--memory-limit", limit, "--scratch", str(tmp_path), "-v"]
         assert main(["train", str(tmp_path / "rows.ds"), "--out", str(tmp_path / name), *flags]) == 0
         told[name] = capsys.readouterr().err

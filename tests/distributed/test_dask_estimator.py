@@ -134,6 +134,20 @@ def test_nine_trees_that_are_not_spread_clusters_of_labels_near_examples_and_a_s
     np.testing.assert_allclose(np.sort(shares), np.sort(local_shares), rtol=1e-2)
 
 
+def test_a_space_that_needs_no_trees(rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced = replace(PRESETS["fast"], space_from_labels=0, space_gain=-1e9, sieve_loss=1.0)
+    monkeypatch.setitem(PRESETS, "fast", forced)
+    X, Y = (matrix[:3000] for matrix in rows)
+    model = DaskPrismClassifier(preset="fast", random_state=0, client=client)
+    model.fit(*(chunked(matrix, [0, 1000, 3000]) for matrix in (X, Y)))
+    local = PrismClassifier(preset="fast", random_state=0).fit(X, Y)
+    assert model.recipe_.settings == local.recipe_.settings
+    assert local.recipe_.settings.kept_candidates >= 20
+    assert set(model.recipe_.arrays) == set(local.recipe_.arrays)
+    for name in ("forest_leaf_label", "space_lists", "space_labels"):
+        np.testing.assert_array_equal(model.recipe_.arrays[name], local.recipe_.arrays[name], err_msg=name)
+
+
 def test_other_chunks_give_as_good_a_model(rows: Any, fitted: DaskPrismClassifier, held_out: Any, client: Any) -> None:
     X, Y = (chunked(matrix, [0, 100, 5000, 7500, 8000, 10_000, 11_000, N]) for matrix in rows)
     model = DaskPrismClassifier(random_state=0, client=client).fit(X, Y)
