@@ -84,7 +84,7 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
     preset : {"default", "accurate", "fast", "paper"}, default="default"
         "default": the library's own recipe, `labelprism.recipe`; "accurate": the same with nine trees instead of one
         to three and five clusterings of the labels instead of one or none, in two to five times the time; "fast": with
-        one or two trees, none where a space finds candidates, and no clusters, in half the time;
+        one tree, or none where a space finds candidates, and no clusters, in half the time;
         "paper": one tree of depth 14, 4,000 candidates (25 where there are at most 1,000 labels), and logistic
         regression with biases of its leaves over features hashed to 2^15.
     objective : {"precision", "propensity"}, default="precision"

@@ -9,7 +9,6 @@ from typing import Any
 # While trees grow an example goes one way, that of its router, directions are found in one step, and routers learn from
 # a sample where nodes are large: beside the other experts hardly anything is lost by it. Predictions take several ways.
 _QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1, "max_rows": 50_000}
-_QUICK_ROUTERS: dict[str, Any] = {"max_rows": 10_000, "refine_rounds": 1}
 # Both ways, but by routes narrower than the forest's own.
 _GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
 MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
@@ -23,7 +22,7 @@ class RecipeSettings:
     ----------
     forest, head : dict
         Parameters of `SpectralForest` and `OneVsRestHead` that differ from their defaults. For `n_trees` see also
-        `more_trees`; 0 are those alone, or one.
+        `more_trees`.
     forest_candidates, centroid_candidates : int
         How many candidates the forest and the centroids bring in; 0 centroids: without them.
     centroids_up_to_labels_per_row : float
@@ -100,9 +99,8 @@ class RecipeSettings:
         rows of several labels. No more trees, and no more candidates for many labels, are needed then. 0: it keeps all.
     space_candidates : int
         How many candidates such a space brings in before: the labels that lie nearest to the row.
-    training_share, unsieved_share : float
-        Such a share of `kept_candidates` is kept for the examples that the head learns from; where no space is asked to
-        keep candidates, they have such a share of `training_candidates`.
+    training_share : float
+        Such a share of `kept_candidates` is kept for the examples that the head learns from.
     sieved_leaf_labels : int
         Where a space is asked to keep candidates, leaves of the forest have up to so many labels: it finds the nearest
         itself. If there are no more labels than that, no tree grows, and the forest brings in one candidate.
@@ -167,7 +165,6 @@ class RecipeSettings:
     kept_candidates: int = 30
     space_candidates: int = 10
     training_share: float = 0.5
-    unsieved_share: float = 1.0
     sieved_leaf_labels: int = 200
     many_rows: int = 100_000
     passes_of_many: int = 3
@@ -191,10 +188,8 @@ class RecipeSettings:
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= MOST_CANDIDATES:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {MOST_CANDIDATES}, got {value!r}")
-        for name in ("training_share", "unsieved_share"):
-            share = getattr(self, name)
-            if not isinstance(share, int | float) or not 0 < share <= 1:
-                raise ValueError(f"{name} must be above 0 and at most 1, got {share!r}")
+        if not isinstance(self.training_share, int | float) or not 0 < self.training_share <= 1:
+            raise ValueError(f"training_share must be above 0 and at most 1, got {self.training_share!r}")
 
     def for_objective(self, objective: str) -> RecipeSettings:
         """Return the settings for an objective, "precision" or "propensity".
@@ -243,7 +238,7 @@ PRESETS: dict[str, RecipeSettings] = {
         many_rows=2**31 - 1,
     ),
     "fast": RecipeSettings(
-        forest={"n_trees": 0, "stop_labels": 80, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH, **_QUICK_ROUTERS},
+        forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH, "max_rows": 10_000},
         head={"rare_examples": 10.0, "tolerance": 1.2},
         many_rows=0,
         forest_candidates=20,
@@ -252,9 +247,9 @@ PRESETS: dict[str, RecipeSettings] = {
         vote_candidates=10,
         candidates_of_few=75,
         label_clusterings=0,
+        more_trees=0,
         space_passes=4,
         kept_candidates=20,
-        unsieved_share=0.5,
         sieved_leaf_labels=2**31 - 1,
     ),
 }

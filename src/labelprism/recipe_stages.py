@@ -137,11 +137,10 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     has_votes = may_vote and labels_per_row <= settings.votes_up_to_labels_per_row
     votes = settings.vote_candidates + (0 if has_centroids else settings.centroid_candidates) + further
     has_trees = not sieves or n_labels > settings.sieved_leaf_labels
-    in_training = max(settings.training_candidates + more + further, least)
     settings = replace(
         settings,
         forest_candidates=max(settings.forest_candidates + more + further, least) if has_trees else 1,
-        training_candidates=(in_training if sieves else _share(in_training, settings.unsieved_share)) if has_trees else 1,
+        training_candidates=max(settings.training_candidates + more + further, least) if has_trees else 1,
         vote_candidates=votes if has_votes else 0,
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
@@ -166,14 +165,10 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     )
 
 
-def _share(count: int, share: float) -> int:
-    return max(round(share * count), 1)
-
-
 def _forest_for_data(settings: RecipeSettings, sieves: bool, more_trees: int) -> dict[str, Any]:
     forest = SpectralForest(**settings.forest)
     leaf_labels = max(forest.stop_labels, settings.sieved_leaf_labels) if sieves else forest.stop_labels
-    return {**settings.forest, "n_trees": max(forest.n_trees + more_trees, 1), "stop_labels": leaf_labels}
+    return {**settings.forest, "n_trees": forest.n_trees + more_trees, "stop_labels": leaf_labels}
 
 
 def _with_fewer_passes(settings: RecipeSettings) -> dict[str, Any]:
