@@ -45,11 +45,15 @@ def recipe(request: pytest.FixtureRequest, many: tuple[Any, ...]) -> PrismClassi
         return PrismClassifier(preset=request.param, random_state=0).fit(*many)
     with pytest.MonkeyPatch.context() as patch:  # near examples, or a space, in any case
         examples = {"examples_from_labels": 0, "example_gain": -1e9}
-        wanted: Any = examples if request.param == "examples" else {
-            "space_from_labels": 0,
-            "space_gain": -1e9,
-            "sieved_leaf_labels": 30,
-        }
+        wanted: Any = (
+            examples
+            if request.param == "examples"
+            else {
+                "space_from_labels": 0,
+                "space_gain": -1e9,
+                "sieved_leaf_labels": 30,
+            }
+        )
         forced = dataclasses.replace(PRESETS["default"], **wanted)
         patch.setitem(PRESETS, "default", forced)
         return PrismClassifier(random_state=0).fit(*many)

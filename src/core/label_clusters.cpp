@@ -94,7 +94,8 @@ class HalvingRoom {
     for (const std::int32_t feature : features_) sums_[static_cast<std::size_t>(feature)] = {0, 0};
   }
 
-  // The inner products of a label with the sums of both sides. Several grow side by side: additions wait for each other.
+  // The inner products of a label with the sums of both sides. Several grow side by side: additions wait for each
+  // other.
   SideSums sums_with(const CsrView& centroids, std::int32_t label) const {
     constexpr std::int64_t kSums = 4;
     SideSums products[kSums] = {};

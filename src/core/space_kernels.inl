@@ -71,7 +71,8 @@ void dot_steps(const SpaceVector* table, std::int64_t count, const std::int16_t*
   std::int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
     const __m256i first = _mm256_hadd_epi32(dot_lanes(table[i].steps, vector), dot_lanes(table[i + 1].steps, vector));
-    const __m256i last = _mm256_hadd_epi32(dot_lanes(table[i + 2].steps, vector), dot_lanes(table[i + 3].steps, vector));
+    const __m256i last =
+        _mm256_hadd_epi32(dot_lanes(table[i + 2].steps, vector), dot_lanes(table[i + 3].steps, vector));
     const __m256i halves = _mm256_hadd_epi32(first, last);
     const __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(products + i), sums);
