@@ -110,6 +110,9 @@ def test_examples_of_the_head_have_fewer_candidates_than_rows_that_are_predicted
     for share in (0.0, -0.5, 1.5, float("nan")):
         with pytest.raises(ValueError, match="training_share must be above 0 and at most 1"):
             replace(settings, training_share=share)._check()
+    for leaf_labels in (0, -1, 2.5, "all"):
+        with pytest.raises(ValueError, match="sieved_leaf_labels must be a whole number from 1 on"):
+            replace(settings, sieved_leaf_labels=leaf_labels)._check()
 
 
 @pytest.mark.parametrize(("n_rows", "given", "passes"), [(99_999, 5, 5), (100_000, 5, 3), (100_000, 2, 2)])

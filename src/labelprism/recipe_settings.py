@@ -190,6 +190,8 @@ class RecipeSettings:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {MOST_CANDIDATES}, got {value!r}")
         if not isinstance(self.training_share, int | float) or not 0 < self.training_share <= 1:
             raise ValueError(f"training_share must be above 0 and at most 1, got {self.training_share!r}")
+        if not isinstance(self.sieved_leaf_labels, int) or self.sieved_leaf_labels < 1:
+            raise ValueError(f"sieved_leaf_labels must be a whole number from 1 on, got {self.sieved_leaf_labels!r}")
 
     def for_objective(self, objective: str) -> RecipeSettings:
         """Return the settings for an objective, "precision" or "propensity".
