@@ -53,6 +53,7 @@ ALL_KINDS = {
     "sieve": SIEVED,
     "by label": BY_LABEL,
     "no trees": replace(SIEVED, sieved_leaf_labels=30),
+    "mined": replace(SIEVED, mined_from_rows=0, mined_every=2),
     "all": replace(
         CLUSTERED,
         examples_from_labels=0,

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelprism.heads.blend import NOT_REACHED
 from labelprism.recipe import PRESETS, RecipeSettings
-from labelprism.recipe_stages import DataSize, Opinions, learned_blend, settings_for_data
+from labelprism.recipe_stages import DataSize, Opinions, learned_blend, mining_of, settings_for_data
 
 CLUSTERED = RecipeSettings(cluster_gain=-1e9)
 
@@ -120,7 +120,11 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
     settings = RecipeSettings(head={"tolerance": 0.5, "passes": given})
     adapted = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**6, 100))
     assert adapted.head == {"tolerance": 0.5, "passes": passes}
-    assert adapted.space_passes == (8 if n_rows < 100_000 else 6)
+    several = settings_for_data(settings, DataSize(n_rows, 5000, 4.0, 10**6, 100))
+    assert several.space_passes == (8 if n_rows < 100_000 else 6)
+    assert adapted.space_passes == 8  # rows look for candidates in it, or are few
+    of_many_values = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**7, 100))
+    assert of_many_values.space_passes == 4
     few = replace(settings, space_passes=2)
     assert settings_for_data(few, DataSize(n_rows, 5000, 1.0, 10**6, 100)).space_passes == 2
 
@@ -142,6 +146,36 @@ def test_trees_are_shallow_where_a_space_keeps_the_nearest_candidates(
     adapted = settings_for_data(PRESETS[preset], DataSize(20_000, n_labels, labels_per_row, 10**6, 100))
     assert (adapted.forest["n_trees"], adapted.forest["stop_labels"]) == (n_trees, leaf_labels)
     assert (adapted.forest_candidates, adapted.training_candidates) == (candidates, candidates)
+
+
+@pytest.mark.parametrize("preset", ["default", "fast", "accurate"])
+def test_many_rows_look_for_candidates_while_a_space_is_learned_in_place_of_trees(preset: str) -> None:
+    settings, size = PRESETS[preset], DataSize(100_000, 5000, 2.0, 10**6, 100)
+    adapted = settings_for_data(settings, size)
+    if preset == "accurate":
+        assert mining_of(adapted) is None
+        assert adapted.forest["stop_labels"] == 30
+        return
+    kept = adapted.for_examples().kept_candidates
+    assert mining_of(adapted) == (settings.mined_every, kept, kept)
+    assert adapted.kept_candidates == settings.kept_candidates + 8  # twice as many more as of a tree, for two labels
+    assert adapted.for_examples().strong_features == 8
+    assert adapted.forest["stop_labels"] == 2**31 - 1
+    assert adapted.forest_candidates == 1
+    few_rows = settings_for_data(settings, size._replace(n_rows=99_999))
+    several = settings_for_data(settings, size._replace(labels_per_row=4.0))
+    for other in (few_rows, several, settings_for_data(replace(settings, mined_every=0), size)):
+        assert mining_of(other) is None
+        assert other.for_examples().strong_features == 16
+
+
+def test_near_examples_are_not_asked_where_labels_have_few() -> None:
+    def longest(n_rows: int, settings: RecipeSettings) -> int:
+        return settings_for_data(settings, DataSize(n_rows, 10_000, 2.0, 10**6, 100)).longest_example_list
+
+    assert longest(40_000, RecipeSettings()) == 1024
+    assert longest(39_999, RecipeSettings()) == 0
+    assert longest(5, PRESETS["accurate"]) == 1024
 
 
 @pytest.mark.parametrize(("labels_per_row", "wanted"), [(1.0, 10), (3.0, 10), (3.1, 0), (6.0, 0), (14.0, 0)])

@@ -81,10 +81,11 @@ def test_takes_what_is_there_and_makes_the_rest(data: Any, undisturbed: Any, tmp
         assert (tmp_path / "c" / name).stat().st_ino == inode
 
 
+@pytest.mark.parametrize("mined_from_rows", [100_000, 0])
 def test_candidates_that_a_space_has_sieved_come_out_the_same(
-    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mined_from_rows: int
 ) -> None:
-    sieve = {"space_from_labels": 0, "kept_candidates": 10, "sieve_loss": 1.0}
+    sieve = {"space_from_labels": 0, "kept_candidates": 10, "sieve_loss": 1.0, "mined_from_rows": mined_from_rows}
     monkeypatch.setitem(PRESETS, "default", replace(PRESETS["default"], **sieve))
     whole = model().fit(*data)
     assert "space_lists" in whole.recipe_.arrays

@@ -4,6 +4,7 @@
 NB_MODULE(_core, m) {
   m.doc() = "The native kernels of labelprism.";
   labelprism::bind_large_memory(m);
+  labelprism::bind_rows(m);
   labelprism::bind_products(m);
   labelprism::bind_tree(m);
   labelprism::bind_growth(m);

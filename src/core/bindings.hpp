@@ -240,6 +240,7 @@ void bind_descend(nb::module_& m);
 void bind_heads(nb::module_& m);
 void bind_large_memory(nb::module_& m);
 void bind_head_scores(nb::module_& m);
+void bind_rows(nb::module_& m);
 void bind_products(nb::module_& m);
 void bind_spread(nb::module_& m);
 void bind_text(nb::module_& m);

@@ -62,6 +62,42 @@ void bind_learning(nb::module_& m) {
       "For every column of the second matrix the sum of its rows' vectors, which are the products of the first one and "
       "`vectors`, made unit or not; see space_sums.hpp. Values that are empty are ones.");
   m.def(
+      "vectors_in_bytes",
+      [](Matrix<float> vectors, int n_threads) {
+        require(vectors.shape(1) == kSpaceWidth, "vectors must have 64 columns");
+        const std::size_t count = vectors.shape(0);
+        std::int8_t* steps;
+        float* scale;
+        NewArray<std::int8_t> all_steps = new_array({count, std::size_t{kSpaceWidth}}, &steps);
+        NewArray<float> scales = new_array({count}, &scale);
+        {
+          const nb::gil_scoped_release release;
+          round_vectors(vectors.data(), static_cast<std::int64_t>(count), n_threads,
+                        reinterpret_cast<SpaceVector*>(steps), scale);
+        }
+        return std::pair(all_steps, scales);
+      },
+      array("vectors"), "n_threads"_a = 1, "Vectors as models keep them: steps, and what to multiply them with.");
+  m.def(
+      "space_lists",
+      [](Matrix<std::int8_t> labels, Vector<float> scale, std::int64_t usual_labels, std::uint64_t seed,
+         int n_threads) {
+        require(labels.shape(1) == kSpaceWidth && labels.shape(0) == scale.size(),
+                "labels must have 64 columns, and a scale each");
+        require(usual_labels >= 1 && usual_labels <= INT32_MAX, "usual_labels must be from 1 to 2147483647");
+        const SpaceVector* const vectors = stored<SpaceVector>(labels).data();
+        std::int32_t* lists;
+        NewArray<std::int32_t> result = new_array({scale.size()}, &lists);
+        {
+          const nb::gil_scoped_release release;
+          find_lists(vectors, scale.data(), static_cast<std::int64_t>(scale.size()), usual_labels, seed, n_threads,
+                     lists);
+        }
+        return result;
+      },
+      array("labels"), array("scale"), "usual_labels"_a, "seed"_a, "n_threads"_a = 1,
+      "The list of every label, labels that lie together in one; see space_lists.hpp.");
+  m.def(
       "learn_space",
       [](Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
          Vector<std::int64_t> label_indptr, Vector<std::int32_t> own, Vector<float> weight,

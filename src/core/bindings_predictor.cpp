@@ -114,7 +114,7 @@ void bind_predictor(nb::module_& m) {
              float head_weight, float forest_weight, float centroid_weight, float unreached_weight,
              float clusters_weight, float examples_weight, float space_weight, std::int64_t forest_candidates,
              std::int64_t centroid_candidates, std::int64_t vote_candidates, std::int64_t space_candidates,
-             std::int64_t kept_candidates, bool unit_rows) {
+             std::int64_t kept_candidates, bool unit_rows, std::int64_t strong_features) {
             const ClusterView of_labels = checked_clusters(clusters, bias, forest.n_labels());
             require(static_cast<std::int64_t>(prior.size()) == forest.n_labels(),
                     "prior must have an entry for every label");
@@ -125,6 +125,8 @@ void bind_predictor(nb::module_& m) {
                       "centroid_candidates, vote_candidates, space_candidates and kept_candidates must be from 0 to "
                       "30000");
             }
+            require(1 <= strong_features && strong_features <= kMostCandidates,
+                    "strong_features must be from 1 to 30000");
             require(vote_candidates == 0 || vote_begin.size() > 0,
                     "there must be lists of votes where there are vote_candidates");
             require(kMostCandidates + centroid_candidates + vote_candidates + space_candidates + of_labels.n_clusters <=
@@ -158,7 +160,7 @@ void bind_predictor(nb::module_& m) {
                                  {head_weight, forest_weight, centroid_weight, unreached_weight, clusters_weight,
                                   examples_weight, space_weight},
                                  {forest_candidates, centroid_candidates, vote_candidates, space_candidates,
-                                  kept_candidates, unit_rows});
+                                  kept_candidates, strong_features, unit_rows});
           },
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
           nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>(),
@@ -169,7 +171,7 @@ void bind_predictor(nb::module_& m) {
           array("prior"), "examples"_a.none(), "space"_a.none(), nb::kw_only(), "head_weight"_a, "forest_weight"_a,
           "centroid_weight"_a, "unreached_weight"_a, "clusters_weight"_a, "examples_weight"_a, "space_weight"_a,
           "forest_candidates"_a, "centroid_candidates"_a, "vote_candidates"_a, "space_candidates"_a,
-          "kept_candidates"_a, "unit_rows"_a,
+          "kept_candidates"_a, "unit_rows"_a, "strong_features"_a,
           "Arrays of `tables_of` and `clusters` are used, not copied. Tables and `bias` have the labels, then the "
           "clusters; `clusters` has the cluster of every label for each clustering, none or several. `examples` "
           "and `space` may be None.")

@@ -106,8 +106,11 @@ struct BlockKernels {
   void (*dot_vectors)(const SpaceVector* table, const std::int32_t* at, std::int64_t count, const float* vector,
                       float* products);
 
-  // products[i] = the inner product of the vector with the steps of table[i], exactly: |vector[j]| is at most 32767.
-  void (*dot_steps)(const SpaceVector* table, std::int64_t count, const std::int16_t* vector, std::int32_t* products);
+  // The cosines of a row with the vectors of tiles (space_tiles.hpp), one tile after the other: `above` and `row_scale`
+  // times the vector's scale times the exact inner product of their steps; 0 where a vector's scale is 0. `row` has 64
+  // steps of at most kTileRowSteps, `sums` the sum of each vector's steps.
+  void (*tile_cosines)(const SpaceTile* tiles, const std::int32_t* sums, const float* scale, std::int64_t n_tiles,
+                       const std::int8_t* row, float row_scale, float above, float* cosines);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.

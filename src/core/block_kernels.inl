@@ -235,6 +235,6 @@ const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,        scatter
                                          gather_dense,    scatter_dense, normal,       gram,        combine,
                                          add_line,        route_dense,   route_hashed, leave_block, add_weights,
                                          add_all_weights, find_places,   add_halves,   nth_largest, places_from,
-                                         add_vectors,     copy_vectors,  dot_vectors,  dot_steps};
+                                         add_vectors,     copy_vectors,  dot_vectors,  tile_cosines};
 
 }  // namespace labelprism

@@ -76,20 +76,7 @@ struct RoundedLabels {
       : vectors(
             static_cast<std::size_t>(std::max<std::int64_t>(n_labels, 1))),  // columns without a label read the first
         scale(static_cast<std::size_t>(n_labels)) {
-    parallel_ranges(n_labels, kLabelsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) round(labels + i * kWidth, static_cast<std::size_t>(i));
-    });
-  }
-
- private:
-  void round(const float* label, std::size_t i) {
-    float largest = 0;
-    for (std::int64_t j = 0; j < kWidth; ++j) largest = std::max(largest, std::fabs(label[j]));
-    scale[i] = largest / kVectorSteps;
-    const float per_step = largest > 0 ? kVectorSteps / largest : 0;
-    for (std::int64_t j = 0; j < kWidth; ++j) {
-      vectors[i].steps[j] = static_cast<std::int8_t>(std::lrint(per_step * label[j]));
-    }
+    round_vectors(labels, n_labels, n_threads, vectors.data(), scale.data());
   }
 };
 
@@ -302,6 +289,21 @@ std::vector<std::int32_t> drawn_order(std::int64_t n_rows, std::uint64_t seed) {
 }
 
 }  // namespace
+
+void round_vectors(const float* vectors, std::int64_t count, int n_threads, SpaceVector* steps, float* scale) {
+  parallel_ranges(count, kLabelsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* const vector = vectors + i * kWidth;
+      float largest = 0;
+      for (std::int64_t j = 0; j < kWidth; ++j) largest = std::max(largest, std::fabs(vector[j]));
+      scale[i] = largest / kVectorSteps;
+      const float per_step = largest > 0 ? kVectorSteps / largest : 0;
+      for (std::int64_t j = 0; j < kWidth; ++j) {
+        steps[i].steps[j] = static_cast<std::int8_t>(std::lrint(per_step * vector[j]));
+      }
+    }
+  });
+}
 
 void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& step, int n_threads, Counter* counter,
                  float* features, float* squares) {

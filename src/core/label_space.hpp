@@ -17,6 +17,9 @@
 
 namespace labelprism {
 
+// Writes vectors of 64 numbers in steps of a 127th of the largest of each, and how large a step is.
+void round_vectors(const float* vectors, std::int64_t count, int n_threads, SpaceVector* steps, float* scale);
+
 struct SpaceRows {
   CsrView X;
   CsrView Y;

@@ -14,8 +14,6 @@ namespace labelprism {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 64;
-// Labels are retrieved by so many features of a row, its strongest.
-constexpr std::int64_t kStrongFeatures = 16;
 
 }  // namespace
 
@@ -52,7 +50,7 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
 
 // Adds the nearest centroids and the labels of most votes to room.retrieved_.
 void Predictor::add_by_features(const SparseRow& row, const AllowList& allowed, PredictorRoom& room) const {
-  const float least = least_strong_value(*kernels_, row, kStrongFeatures, room.sizes_);
+  const float least = least_strong_value(*kernels_, row, settings_.strong_features, room.sizes_);
   room.strong_features_.clear();
   room.strong_values_.clear();
   for (std::int64_t t = 0; t < row.count; ++t) {

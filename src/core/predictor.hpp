@@ -45,6 +45,7 @@ struct PredictorSettings {
   std::int64_t vote_candidates;      // the labels that most of the row's features' votes are for,
   std::int64_t space_candidates;     // and the nearest ones in the space, if that has lists; of all of them
   std::int64_t kept_candidates;      // so many are kept, the nearest in the space; 0: all
+  std::int64_t strong_features;      // so many features of a row, its strongest, look for centroids and vote
   bool unit_rows;                    // whether rows are made unit first
 };
 

@@ -25,11 +25,23 @@ inline Whole whole_at(const float* at) {
 }
 
 inline std::int64_t count_from(const float* values, std::int64_t count, std::int32_t least) {
+#if defined(__AVX512F__)
+  const __m512i bound = _mm512_set1_epi32(least);
+  std::int64_t total = 0, i = 0;
+  for (; i + 16 <= count; i += 16) {
+    total += __builtin_popcount(_mm512_cmpge_epi32_mask(_mm512_loadu_si512(values + i), bound));
+  }
+  if (i < count) {
+    total += __builtin_popcount(_mm512_mask_cmpge_epi32_mask(0xFF, _mm512_maskz_loadu_epi32(0xFF, values + i), bound));
+  }
+  return total;
+#else
   Whole counts = {};
   for (std::int64_t i = 0; i < count; i += 8) counts -= whole_at(values + i) >= least;  // -1 where it is so
   std::int64_t total = 0;
   for (int k = 0; k < 8; ++k) total += counts[k];
   return total;
+#endif
 }
 
 // Copies the values that are at least `least`, which is above 0, and zeros to a multiple of 8; returns how many all

@@ -37,53 +37,62 @@ void dot_vectors(const SpaceVector* table, const std::int32_t* at, std::int64_t 
   }
 }
 
-// Inner products of whole numbers: no rounding, so lanes may be summed in any order.
-inline std::int32_t dot_steps_of(const std::int8_t* steps, const std::int16_t* vector) {
-  std::int32_t sum = 0;
-  for (int j = 0; j < kSpaceWidth; ++j) sum += static_cast<std::int16_t>(steps[j]) * vector[j];
-  return sum;
+// Cosines with sixteen vectors, from their inner products in steps.
+inline void write_cosines(const std::int32_t* products, const std::int32_t* sums, const float* scale, float row_scale,
+                          float above, float* cosines) {
+  for (int i = 0; i < kTileVectors; i += 8) {
+    Whole product, sum;
+    __builtin_memcpy(&product, products + i, sizeof product);
+    __builtin_memcpy(&sum, sums + i, sizeof sum);
+    const Eight of_step = lanes_at(scale + i), none = {};
+    const Eight cosine = __builtin_convertvector(product - (kTileRowSteps + 1) * sum, Eight) * (of_step * row_scale);
+    lanes_at(cosines + i) = of_step > none ? cosine + above : none;
+  }
 }
 
+// Steps of the row become 1 to 127, for products of bytes are of one that has a sign and one that has none; what that
+// adds is the sum of a vector's steps, many times. Whole numbers: no rounding, in whatever order they are added up.
+void tile_cosines(const SpaceTile* tiles, const std::int32_t* sums, const float* scale, std::int64_t n_tiles,
+                  const std::int8_t* row, float row_scale, float above, float* cosines) {
+  constexpr int kFours = kSpaceWidth / 4;
+  alignas(64) std::uint8_t raised[kSpaceWidth];
+  for (int j = 0; j < kSpaceWidth; ++j) raised[j] = static_cast<std::uint8_t>(row[j] + kTileRowSteps + 1);
+  alignas(64) std::int32_t products[kTileVectors];
 #if defined(__AVX2__)
-
-// Sums of the inner product with one vector, in eight lanes.
-inline __m256i dot_lanes(const std::int8_t* steps, const std::int16_t* vector) {
+  std::int32_t fours[kFours];
+  __builtin_memcpy(fours, raised, sizeof fours);
+#endif
+  for (std::int64_t t = 0; t < n_tiles; ++t) {
 #if defined(__AVX512BW__)
-  __m512i sum = _mm512_setzero_si512();
-  for (int j = 0; j < kSpaceWidth; j += 32) {
-    const __m512i some = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(steps + j)));
-    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(some, _mm512_loadu_si512(vector + j)));
-  }
-  return _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
+    const __m512i ones = _mm512_set1_epi16(1);
+    __m512i even = _mm512_setzero_si512(), odd = even;
+    for (int q = 0; q < kFours; q += 2) {
+      const __m512i first = _mm512_load_si512(tiles[t].steps[q]), second = _mm512_load_si512(tiles[t].steps[q + 1]);
+      even = _mm512_add_epi32(even, _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_set1_epi32(fours[q]), first), ones));
+      odd =
+          _mm512_add_epi32(odd, _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_set1_epi32(fours[q + 1]), second), ones));
+    }
+    _mm512_store_si512(products, _mm512_add_epi32(even, odd));
+#elif defined(__AVX2__)
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (int q = 0; q < kFours; ++q) {
+      const __m256i* const steps = reinterpret_cast<const __m256i*>(tiles[t].steps[q]);
+      const __m256i four = _mm256_set1_epi32(fours[q]);
+      low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_maddubs_epi16(four, _mm256_loadu_si256(steps)), ones));
+      high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_maddubs_epi16(four, _mm256_loadu_si256(steps + 1)), ones));
+    }
+    _mm256_store_si256(reinterpret_cast<__m256i*>(products), low);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(products + 8), high);
 #else
-  __m256i sum = _mm256_setzero_si256();
-  for (int j = 0; j < kSpaceWidth; j += 16) {
-    const __m256i some = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(steps + j)));
-    const __m256i with = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(vector + j));
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(some, with));
-  }
-  return sum;
+    for (int i = 0; i < kTileVectors; ++i) products[i] = 0;
+    for (int q = 0; q < kFours; ++q) {
+      for (int i = 0; i < kTileVectors; ++i) {
+        for (int k = 0; k < 4; ++k) products[i] += raised[4 * q + k] * tiles[t].steps[q][i][k];
+      }
+    }
 #endif
-}
-
-// Four vectors at a time: to add up the lanes of one takes as long as all else.
-void dot_steps(const SpaceVector* table, std::int64_t count, const std::int16_t* vector, std::int32_t* products) {
-  std::int64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    const __m256i first = _mm256_hadd_epi32(dot_lanes(table[i].steps, vector), dot_lanes(table[i + 1].steps, vector));
-    const __m256i last =
-        _mm256_hadd_epi32(dot_lanes(table[i + 2].steps, vector), dot_lanes(table[i + 3].steps, vector));
-    const __m256i halves = _mm256_hadd_epi32(first, last);
-    const __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(products + i), sums);
+    write_cosines(products, sums + t * kTileVectors, scale + t * kTileVectors, row_scale, above,
+                  cosines + t * kTileVectors);
   }
-  for (; i < count; ++i) products[i] = dot_steps_of(table[i].steps, vector);
 }
-
-#else
-
-void dot_steps(const SpaceVector* table, std::int64_t count, const std::int16_t* vector, std::int32_t* products) {
-  for (std::int64_t i = 0; i < count; ++i) products[i] = dot_steps_of(table[i].steps, vector);
-}
-
-#endif

@@ -3,113 +3,196 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scramble.hpp"
+#include "thread_pool.hpp"
+
 namespace labelprism {
 namespace {
 
-// How many lists are looked at for a row: more where there are many, of which more are near.
-std::int64_t n_searched(std::size_t n_lists) {
-  return std::clamp<std::int64_t>(std::lrint(std::sqrt(static_cast<double>(n_lists)) / 4), 4, 16);
-}
+constexpr float kAboveZero = 2;  // only cosines above 0 are compared: some lists are nearest even to a row far from all
+constexpr int kRounds = 2;
+constexpr std::int64_t kLongest = 4;  // times the usual number of labels
+constexpr std::int64_t kLabelsPerTask = 256;
 
-constexpr float kRowSteps = 32767;
+// How many lists are looked at for a row: more where there are many, of which more are near.
+std::int64_t n_searched(std::int64_t n_lists) {
+  return std::clamp<std::int64_t>(std::lrint(std::sqrt(static_cast<double>(n_lists)) / 5), 4, 16);
+}
 
 // Finds the largest values, and of equals the first ones.
 void find_largest(const BlockKernels& kernels, const std::vector<float>& values, std::size_t count, std::int64_t wanted,
                   Largest& found) {
-  found.find(kernels, values.data(), padded_to_eight(count), wanted);
+  found.find(kernels, values.data(), count, wanted);
   const auto most = static_cast<std::size_t>(wanted);
   if (found.size() > most) found.drop_last(values.data(), found.size() - most);
 }
 
+// The direction of the sum of some labels.
+class Centre {
+ public:
+  void add(const SpaceVector& label, float scale) {
+    for (std::size_t j = 0; j < sum_.size(); ++j) sum_[j] += static_cast<double>(scale) * label.steps[j];
+  }
+
+  // In bytes, as labels are; not if the sum is 0.
+  void write(SpaceTiles& centres, std::size_t at) const {
+    double largest = 0, square = 0;
+    for (const double value : sum_) {
+      largest = std::max(largest, std::fabs(value));
+      square += value * value;
+    }
+    if (!(largest > 0)) return;
+    SpaceVector centre;
+    for (std::size_t j = 0; j < sum_.size(); ++j) {
+      centre.steps[j] = static_cast<std::int8_t>(std::lrint(kVectorSteps / largest * sum_[j]));
+    }
+    centres.set(at, centre, static_cast<float>(largest / kVectorSteps / std::sqrt(square)));
+  }
+
+ private:
+  std::array<double, kSpaceWidth> sum_{};
+};
+
+// Labels, which are not 0, and the centres that they are near.
+class ListMeans {
+ public:
+  ListMeans(const SpaceVector* labels, const float* scale, const std::vector<std::int32_t>& placed,
+            std::int64_t n_lists, std::uint64_t seed)
+      : labels_(labels),
+        scale_(scale),
+        placed_(placed),
+        list_of_(placed.size(), 0),
+        n_lists_(static_cast<std::size_t>(n_lists)),
+        centres_(n_lists_) {
+    std::vector<std::int32_t> left = placed;
+    for (std::size_t list = 0; list < n_lists_; ++list) {
+      const std::uint64_t random = scramble(seed + list) >> 32;
+      std::swap(left[list], left[list + ((random * (left.size() - list)) >> 32)]);
+      const auto drawn = static_cast<std::size_t>(left[list]);
+      centres_.set(list, labels[drawn], scale[drawn]);
+    }
+  }
+
+  // Puts every label to its nearest centre.
+  void assign(int n_threads) {
+    const BlockKernels& kernels = block_kernels();
+    const auto n = static_cast<std::int64_t>(placed_.size());
+    parallel_ranges(n, kLabelsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+      TileRow row;
+      Largest nearest;
+      std::vector<float> cosines(centres_.size());
+      std::array<float, kSpaceWidth> vector;
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        const SpaceVector& label = labels_[placed_[i]];
+        std::copy_n(label.steps, kSpaceWidth, vector.begin());
+        row.set(vector.data());
+        row.scale *= scale_[placed_[i]];
+        centres_.cosines(kernels, 0, centres_.size(), row, kAboveZero, cosines.data());
+        find_largest(kernels, cosines, cosines.size(), 1, nearest);
+        list_of_[i] = *nearest.begin();
+      }
+    });
+  }
+
+  // Moves every centre to its labels; one that has none stays.
+  void move() {
+    std::vector<Centre> sums(n_lists_);
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      sums[static_cast<std::size_t>(list_of_[i])].add(labels_[placed_[i]], scale_[placed_[i]]);
+    }
+    for (std::size_t list = 0; list < n_lists_; ++list) sums[list].write(centres_, list);
+  }
+
+  // Writes the list of each label; those that are too long are cut into several, those without labels left out. Returns
+  // how many there are.
+  std::int32_t write(std::size_t longest, std::int32_t* list_of_label) const {
+    std::vector<std::size_t> size(n_lists_, 0), met(n_lists_, 0);
+    for (const std::int32_t list : list_of_) ++size[static_cast<std::size_t>(list)];
+    std::vector<std::int32_t> first(n_lists_);
+    std::int32_t count = 0;
+    for (std::size_t list = 0; list < n_lists_; ++list) {
+      first[list] = count;
+      count += static_cast<std::int32_t>((size[list] + longest - 1) / longest);
+    }
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      const auto list = static_cast<std::size_t>(list_of_[i]);
+      const std::size_t n_parts = (size[list] + longest - 1) / longest;
+      list_of_label[placed_[i]] = first[list] + static_cast<std::int32_t>(met[list]++ * n_parts / size[list]);
+    }
+    return count;
+  }
+
+ private:
+  const SpaceVector* labels_;
+  const float* scale_;
+  const std::vector<std::int32_t>& placed_;
+  std::vector<std::int32_t> list_of_;  // of those that are placed
+  std::size_t n_lists_;
+  SpaceTiles centres_;
+};
+
 }  // namespace
-
-void SpaceRoom::round() {
-  for (std::size_t j = 0; j < vector.size(); ++j) {
-    steps_[j] = static_cast<std::int16_t>(std::lrint(kRowSteps * std::clamp(vector[j], -1.0f, 1.0f)));
-  }
-}
-
-void SpaceRoom::reserve(std::size_t count) {
-  const std::size_t padded = padded_to_eight(count);
-  if (cosines_.size() < padded) {
-    cosines_.resize(padded);
-    products_.resize(padded);
-  }
-  std::fill_n(cosines_.begin() + static_cast<std::ptrdiff_t>(count), padded - count, 0.0f);
-}
 
 SpaceLists::SpaceLists(const SpaceVector* labels, const float* scale, const std::int32_t* list_of_label,
                        std::int64_t n_labels, std::int64_t n_lists)
-    : centres_(static_cast<std::size_t>(n_lists)),
-      centre_scale_(static_cast<std::size_t>(n_lists)),
-      begin_(static_cast<std::size_t>(n_lists) + 1, 0),
-      label_(static_cast<std::size_t>(n_labels)),
-      label_scale_(static_cast<std::size_t>(n_labels)),
-      vector_(static_cast<std::size_t>(n_labels)) {
+    : n_lists_(n_lists), centres_(static_cast<std::size_t>(n_lists)), begin_(static_cast<std::size_t>(n_lists) + 1, 0) {
   for (std::int64_t i = 0; i < n_labels; ++i) ++begin_[static_cast<std::size_t>(list_of_label[i]) + 1];
-  for (std::size_t list = 1; list < begin_.size(); ++list) begin_[list] += begin_[list - 1];
-  std::vector<std::int64_t> next(begin_.begin(), begin_.end() - 1);
+  for (std::size_t list = 1; list < begin_.size(); ++list) {
+    begin_[list] = begin_[list - 1] + SpaceTiles::padded(begin_[list]);
+  }
+  label_.assign(begin_.back(), -1);
+  vectors_ = SpaceTiles(begin_.back());
+  std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+  std::vector<Centre> sums(static_cast<std::size_t>(n_lists));
   for (std::int64_t i = 0; i < n_labels; ++i) {
-    const auto at = static_cast<std::size_t>(next[static_cast<std::size_t>(list_of_label[i])]++);
+    const auto list = static_cast<std::size_t>(list_of_label[i]);
+    const std::size_t at = next[list]++;
     label_[at] = static_cast<std::int32_t>(i);
-    label_scale_[at] = scale[i] / kRowSteps;
-    vector_[at] = labels[i];
+    vectors_.set(at, labels[i], scale[i]);
+    sums[list].add(labels[i], scale[i]);
   }
-  for (std::size_t list = 0; list < centres_.size(); ++list) set_centre(list);
-}
-
-// The centre of a list is the direction of the sum of its labels, in bytes as they are.
-void SpaceLists::set_centre(std::size_t list) {
-  std::array<double, kSpaceWidth> sum{};
-  for (auto at = static_cast<std::size_t>(begin_[list]); at < static_cast<std::size_t>(begin_[list + 1]); ++at) {
-    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += static_cast<double>(label_scale_[at]) * vector_[at].steps[j];
-  }
-  double largest = 0, square = 0;
-  for (const double value : sum) {
-    largest = std::max(largest, std::fabs(value));
-    square += value * value;
-  }
-  if (!(largest > 0)) return;  // labels without vectors: it stays 0, and is not looked at
-  for (std::size_t j = 0; j < sum.size(); ++j) {
-    centres_[list].steps[j] = static_cast<std::int8_t>(std::lrint(kVectorSteps / largest * sum[j]));
-  }
-  centre_scale_[list] = static_cast<float>(largest / kVectorSteps / std::sqrt(square) / kRowSteps);
-}
-
-void SpaceLists::choose_lists(const BlockKernels& kernels, SpaceRoom& room) const {
-  room.reserve(centres_.size());
-  kernels.dot_steps(centres_.data(), static_cast<std::int64_t>(centres_.size()), room.steps_.data(),
-                    room.products_.data());
-  for (std::size_t i = 0; i < centres_.size(); ++i) {
-    // Only values above 0 are compared: some lists are nearest even to a row that lies far from all.
-    const float above_0 = static_cast<float>(room.products_[i]) * centre_scale_[i] + 2;
-    room.cosines_[i] = centre_scale_[i] > 0 ? above_0 : 0.0f;
-  }
-  find_largest(kernels, room.cosines_, centres_.size(), n_searched(centres_.size()), room.lists_);
+  for (std::size_t list = 0; list < sums.size(); ++list) sums[list].write(centres_, list);
 }
 
 void SpaceLists::find_nearest(const BlockKernels& kernels, std::int64_t wanted, const std::uint8_t* allowed,
                               SpaceRoom& room, std::vector<std::int32_t>& found) const {
-  room.round();
-  choose_lists(kernels, room);
-  std::int64_t count = 0;
-  for (const std::int32_t list : room.lists_) count += begin_[list + 1u] - begin_[static_cast<std::size_t>(list)];
-  room.reserve(static_cast<std::size_t>(count));
+  room.row_.set(room.vector.data());
+  room.reserve(centres_.size());
+  centres_.cosines(kernels, 0, centres_.size(), room.row_, kAboveZero, room.cosines_.data());
+  find_largest(kernels, room.cosines_, centres_.size(), n_searched(n_lists_), room.lists_);
   room.labels_.clear();
   for (const std::int32_t list : room.lists_) {
-    const std::int64_t first = begin_[static_cast<std::size_t>(list)], end = begin_[list + 1u];
+    const std::size_t first = begin_[static_cast<std::size_t>(list)], end = begin_[list + 1u];
     const std::size_t before = room.labels_.size();
-    kernels.dot_steps(vector_.data() + first, end - first, room.steps_.data(), room.products_.data() + before);
-    room.labels_.insert(room.labels_.end(), label_.begin() + first, label_.begin() + end);
-    for (std::int64_t i = first; i < end; ++i) {
-      const std::size_t at = before + static_cast<std::size_t>(i - first);
-      const bool may_be = !allowed || allowed[label_[static_cast<std::size_t>(i)]];
-      const float cosine = static_cast<float>(room.products_[at]) * label_scale_[static_cast<std::size_t>(i)];
-      room.cosines_[at] = may_be ? cosine : 0.0f;
+    room.labels_.insert(room.labels_.end(), label_.begin() + static_cast<std::ptrdiff_t>(first),
+                        label_.begin() + static_cast<std::ptrdiff_t>(end));
+    room.reserve(room.labels_.size());
+    vectors_.cosines(kernels, first, end, room.row_, 0, room.cosines_.data() + before);
+    for (std::size_t at = before; allowed && at < room.labels_.size(); ++at) {
+      const std::int32_t label = room.labels_[at];
+      if (label < 0 || !allowed[label]) room.cosines_[at] = 0;
     }
   }
   find_largest(kernels, room.cosines_, room.labels_.size(), wanted, room.nearest_);
   for (const std::int32_t at : room.nearest_) found.push_back(room.labels_[static_cast<std::size_t>(at)]);
+}
+
+void find_lists(const SpaceVector* labels, const float* scale, std::int64_t n_labels, std::int64_t usual_labels,
+                std::uint64_t seed, int n_threads, std::int32_t* list_of_label) {
+  std::vector<std::int32_t> placed;
+  for (std::int64_t i = 0; i < n_labels; ++i) {
+    if (scale[i] > 0) placed.push_back(static_cast<std::int32_t>(i));
+  }
+  const auto n_placed = static_cast<std::int64_t>(placed.size());
+  ListMeans means(labels, scale, placed, (n_placed + usual_labels - 1) / usual_labels, seed);
+  for (int round = 0; round < kRounds; ++round) {
+    means.assign(n_threads);
+    if (round + 1 < kRounds) means.move();
+  }
+  const std::int32_t n_lists = means.write(static_cast<std::size_t>(kLongest * usual_labels), list_of_label);
+  for (std::int64_t i = 0; i < n_labels; ++i) {
+    if (!(scale[i] > 0)) list_of_label[i] = n_lists;
+  }
 }
 
 }  // namespace labelprism

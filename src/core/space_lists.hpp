@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "block_kernels.hpp"
-#include "large_vector.hpp"
 #include "largest.hpp"
+#include "space_tiles.hpp"
 #include "space_vectors.hpp"
 
 namespace labelprism {
@@ -20,12 +20,11 @@ class SpaceRoom {
 
  private:
   friend class SpaceLists;
-  void round();
-  // Room for so many inner products, and zeros behind them.
-  void reserve(std::size_t count);
+  void reserve(std::size_t count) {
+    if (cosines_.size() < count) cosines_.resize(count);
+  }
 
-  std::array<std::int16_t, kSpaceWidth> steps_;  // of the vector, a 32767th each
-  std::vector<std::int32_t> products_;
+  TileRow row_;
   std::vector<float> cosines_;
   std::vector<std::int32_t> labels_;
   Largest nearest_, lists_;
@@ -38,7 +37,7 @@ class SpaceLists {
   SpaceLists(const SpaceVector* labels, const float* scale, const std::int32_t* list_of_label, std::int64_t n_labels,
              std::int64_t n_lists);
 
-  bool empty() const { return centres_.empty(); }
+  bool empty() const { return begin_.empty(); }
 
   // Adds the `wanted` labels nearest to the row, of those in the lists that are nearest to it, to `found`, in no order
   // of interest. Of labels that are not allowed (null: all are), or that are at a right angle to the row, none is.
@@ -46,15 +45,17 @@ class SpaceLists {
                     std::vector<std::int32_t>& found) const;
 
  private:
-  void set_centre(std::size_t list);
-  void choose_lists(const BlockKernels& kernels, SpaceRoom& room) const;
-
-  std::vector<SpaceVector> centres_;
-  std::vector<float> centre_scale_;  // times an inner product of steps: a cosine
-  std::vector<std::int64_t> begin_;  // of each list, and the end
-  std::vector<std::int32_t> label_;  // one list after the other
-  std::vector<float> label_scale_;   // of these labels,
-  LargeVector<SpaceVector> vector_;  // and their vectors again, to be read one after the other
+  std::int64_t n_lists_ = 0;
+  SpaceTiles centres_;
+  std::vector<std::size_t> begin_;   // of each list among the places, and the end: multiples of kTileVectors
+  std::vector<std::int32_t> label_;  // at each place; -1: none
+  SpaceTiles vectors_;               // of these labels again, to be read one after the other
 };
+
+// Puts labels that lie together into one list: writes the list of each label, from 0 on. A list has about
+// `usual_labels`, or up to four times as many, by 2 rounds of k-means from drawn labels. Labels that are 0 are in a
+// list of their own.
+void find_lists(const SpaceVector* labels, const float* scale, std::int64_t n_labels, std::int64_t usual_labels,
+                std::uint64_t seed, int n_threads, std::int32_t* list_of_label);
 
 }  // namespace labelprism

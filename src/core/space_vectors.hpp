@@ -12,4 +12,15 @@ struct SpaceVector {
   std::int8_t steps[kSpaceWidth];
 };
 
+// Sixteen vectors side by side, four numbers of each at a time: inner products with all of them need no sums across a
+// register.
+inline constexpr int kTileVectors = 16;
+struct alignas(64) SpaceTile {
+  std::int8_t steps[kSpaceWidth / 4][kTileVectors][4];
+};
+
+// A vector that is compared with tiles, in steps of its largest number: so few that two products with steps of a
+// vector, where these are made 1 to 127 instead of -63 to 63, fit 16 bits.
+inline constexpr int kTileRowSteps = 63;
+
 }  // namespace labelprism

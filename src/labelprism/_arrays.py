@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from labelprism import _core
+
 Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -50,7 +52,7 @@ def check_whole(name: str, value: object, smallest: int, largest: int) -> None:
         raise ValueError(f"{name} must be a whole number from {smallest} to {largest}, got {value!r}")
 
 
-def as_csr(matrix: Any, name: str = "X") -> sp.csr_array:
+def as_csr(matrix: Any, name: str = "X", n_threads: int = 1) -> sp.csr_array:
     """Return `matrix` as a canonical float32 `csr_array`: sorted, without duplicates, finite, in range.
 
     Parameters
@@ -59,8 +61,10 @@ def as_csr(matrix: Any, name: str = "X") -> sp.csr_array:
         Left unchanged; its arrays are shared where they already fit.
     name : str
         How error messages call it.
+    n_threads : int
+        That sort its rows, if they are not.
     """
-    return _canonical(_checked_matrix(matrix, name), np.dtype(np.float32), name)
+    return _canonical(_checked_matrix(matrix, name), np.dtype(np.float32), name, n_threads)
 
 
 def is_rows_of(X: Any, n_features: int) -> bool:
@@ -106,7 +110,7 @@ def _checked_matrix(matrix: Any, name: str) -> Any:
     return matrix
 
 
-def _canonical(matrix: Any, dtype: np.dtype[Any], name: str) -> sp.csr_array:
+def _canonical(matrix: Any, dtype: np.dtype[Any], name: str, n_threads: int = 1) -> sp.csr_array:
     """Return a checked matrix as a `csr_array` of `dtype`: sorted, without duplicates, finite in float32, in range."""
     try:
         # float32 overflow gives inf, which the check below names; numpy need not warn about it too.
@@ -119,14 +123,24 @@ def _canonical(matrix: Any, dtype: np.dtype[Any], name: str) -> sp.csr_array:
     except ValueError as error:
         raise ValueError(f"{name} is not a valid CSR matrix: {error}") from error
     if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
+        csr = _sorted(csr, n_threads)
     with np.errstate(over="ignore"):
         finite = np.isfinite(csr.data.astype(np.float32, copy=False))
     if not finite.all():
         row = int(np.searchsorted(csr.indptr, np.flatnonzero(~finite)[0], side="right") - 1)
         raise ValueError(f"{name} holds NaN, infinity or a value beyond float32 in row {row}; clean it before")
     return csr
+
+
+def _sorted(csr: sp.csr_array, n_threads: int) -> sp.csr_array:
+    """Return a valid CSR matrix whose rows are sorted, without duplicates, as a copy."""
+    if csr.dtype == np.float32 and csr.nnz <= MAX_COLUMNS:  # scipy takes three times as long
+        indices, data, is_canonical = _core.sorted_rows(*csr_parts(csr), csr.shape[1], n_threads)
+        if is_canonical:
+            return sp.csr_array((data, indices, csr.indptr.astype(np.int32)), shape=csr.shape)
+    copy = csr.copy()
+    copy.sum_duplicates()
+    return copy
 
 
 def csr_parts(csr: sp.csr_array) -> CSRParts:
@@ -164,6 +178,19 @@ def row_range(csr: sp.csr_array, begin: int, end: int) -> sp.csr_array:
     entries = slice(int(indptr[0]), int(indptr[-1]))
     arrays = (csr.data[entries], csr.indices[entries], indptr - indptr[0])
     return sp.csr_array(arrays, shape=(end - begin, csr.shape[1]))
+
+
+def picked_rows(csr: sp.csr_array, rows: Int64, n_threads: int = 1) -> sp.csr_array:
+    """Return some rows of a float32 CSR matrix in memory, in the order wanted, in half of scipy's time.
+
+    Parameters
+    ----------
+    csr : csr_array of shape (n, m)
+    rows : int64 array
+        From 0 to n - 1.
+    n_threads : int
+    """
+    return csr_of(*_core.gathered_rows(*csr_parts(csr), csr.shape[1], rows, n_threads), (rows.size, csr.shape[1]))
 
 
 def gathered_rows(csr: sp.csr_array, rows: Int64) -> sp.csr_array:

@@ -571,6 +571,16 @@ def mean_rows(
     drop: float,
     n_threads: int = 1,
 ) -> CsrArrays: ...
+def sorted_rows(
+    indptr: Int64, indices: Int32, data: Float32, n_columns: int, n_threads: int = 1
+) -> tuple[Int32, Float32, bool]: ...
+def gathered_rows(
+    indptr: Int64, indices: Int32, data: Float32, n_columns: int, rows: Int64, n_threads: int = 1
+) -> CsrArrays: ...
+def vectors_in_bytes(vectors: Float32, n_threads: int = 1) -> tuple[npt.NDArray[np.int8], Float32]: ...
+def space_lists(
+    labels: npt.NDArray[np.int8], scale: Float32, usual_labels: int, seed: int, n_threads: int = 1
+) -> Int32: ...
 def round_to_half(values: Float32, n_threads: int = 1) -> Float32: ...
 def cluster_labels(
     indptr: Int64,
@@ -712,6 +722,7 @@ class Predictor:
         space_candidates: int,
         kept_candidates: int,
         unit_rows: bool,
+        strong_features: int,
     ) -> None: ...
     @staticmethod
     def tables_of(

@@ -23,6 +23,7 @@ from labelprism._prediction import Predictions
 from labelprism._scratch import scratch_files
 from labelprism._stages import Checkpoint
 from labelprism._targets import encode_known, encode_targets, extended_targets
+from labelprism._threads import thread_count
 from labelprism._views import check_view, fitted_view, seen
 from labelprism._weights import Float64, check_sample_weight, label_mass, weighted_rows
 from labelprism.composition import Composition, Model, RecipeModel, unit_rows
@@ -453,14 +454,14 @@ class PrismClassifier(Predictions, ClassifierMixin, BaseEstimator):  # type: ign
         X = self._transformed(X)
         # What needs nothing but a look is looked at once: that is felt in small batches.
         is_plain = is_rows_of(X, self.n_features_in_) and "feature_names_in_" not in self.__dict__
-        return as_csr(X) if is_plain else self._validated(X, reset=False)
+        return as_csr(X, n_threads=thread_count(self.n_jobs)) if is_plain else self._validated(X, reset=False)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, which is refused by name
             X = validate_data(
                 self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C", ensure_min_samples=int(reset)
             )
-        return as_csr(X) if is_sparse(X) else X
+        return as_csr(X, n_threads=thread_count(self.n_jobs)) if is_sparse(X) else X
 
     # ---------------------------------------------------------------------------------------------------------- models
 

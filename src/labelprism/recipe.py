@@ -17,18 +17,19 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from labelprism import _core
-from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, csr_parts, row_range
+from labelprism._arrays import Float32, Int32, Int64, as_csr, as_label_matrix, csr_parts, picked_rows, row_range
 from labelprism._stages import Checkpoint, NoStages, Stages, digest
 from labelprism._threads import thread_count
 from labelprism._weights import check_sample_weight, label_mass, weighted_rows
 from labelprism.filters import SpectralForest
-from labelprism.heads.centroids import label_centroids
+from labelprism.heads.centroids import label_centroids, moved_centroids
 from labelprism.heads.label_clusters import LabelClusters, classes_of_rows, label_clusters
 from labelprism.heads.label_space import (
+    LearnedSpace,
     SievingSpace,
     Vectors,
     label_vectors,
-    learned_features,
+    learned_space,
     space_arrays,
     space_cosines,
 )
@@ -53,6 +54,7 @@ from labelprism.recipe_stages import (
     kept_classes,
     labelled_elsewhere,
     learned_blend,
+    mining_of,
     rounded,
     said_of_held_out,
     settings_for_data,
@@ -159,7 +161,7 @@ def fit_default(
     settings = (PRESETS[preset] if isinstance(preset, str) else preset).for_objective(objective)
     settings._check()
     OneVsRestHead(**settings.head)._check_parameters()  # the forest checks its own before it grows
-    X, Y = as_csr(X), as_label_matrix(Y)
+    X, Y = as_csr(X, n_threads=thread_count(n_jobs)), as_label_matrix(Y)
     if X.shape[0] != Y.shape[0] or X.shape[0] == 0 or Y.shape[1] == 0:
         raise ValueError(f"X and Y must have the same rows, at least one, and labels; got {X.shape} and {Y.shape}")
     X, Y, given = weighted_rows(X, Y, check_sample_weight(sample_weight, X.shape[0]))
@@ -223,10 +225,10 @@ class _Training:
         self._note("centroids")
         found = self._candidates(forest, centre, norms, rows)
         self._note("candidates")
-        features = self._space_features(rows, found)
-        space = None if features is None else self._space(rows, found, features)
-        if space is not None and space.lists is not None:
-            found = self._sieved(forest, centre, norms, rows, found, space)
+        learned_from = self._learned_space(rows, found)
+        space = None if learned_from is None else self._space(rows, found, learned_from.features)
+        if learned_from is not None and space is not None and space.lists is not None:
+            found = self._sieved(forest, centre, norms, rows, found, space, learned_from.mined)
         else:
             self.settings = replace(self.settings, kept_candidates=0, space_candidates=0)
         self._tables = None
@@ -240,7 +242,8 @@ class _Training:
         self._note("blend")
         if rows.is_joined and rows.n_seen < rows.X.shape[0]:
             # Sums of the seen rows would have to be held all the time: they are taken again, held-out rows after them.
-            centre, norms = label_centroids(*rows.learned, self.settings.centroid_features, self.n_threads)
+            how = (rows.n_seen, self.settings.centroid_features, self.n_threads)
+            centre, norms = moved_centroids((centre, norms), *rows.learned, *how)
         weights, bias = kept_classes(
             head.weights, head.bias, clusters, rows.Y.shape[1], learned.own_share, self.settings, self.n_threads
         )
@@ -283,7 +286,8 @@ class _Training:
             return _Rows(self._unit(X), Y, weight, n, True)
         order = np.concatenate([np.delete(np.arange(n), held_out), held_out])
         weight = None if weight is None else weight[order]
-        return _Rows(self._unit(X[order], copy=False), Y[order], weight, n - held_out.size, True)
+        ordered, Y = (picked_rows(matrix, order, self.n_threads) for matrix in (X, Y))
+        return _Rows(self._unit(ordered, copy=False), Y, weight, n - held_out.size, True)
 
     def _candidates(self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows) -> _Found:
         """Return the candidates of all rows, those that are kept if there are any."""
@@ -314,18 +318,18 @@ class _Training:
         labels = np.concatenate([labels for _, labels in blocks])
         return _Found(np.concatenate([[0], np.cumsum(lengths)]), labels, *said)
 
-    def _space_features(self, rows: _Rows, found: _Found) -> Vectors | None:
-        """Return the features of a space, those that are kept if there are any; None where it is not asked for."""
+    def _learned_space(self, rows: _Rows, found: _Found) -> LearnedSpace | None:
+        """Return a space, the one that is kept if there is any; None where it is not asked for."""
         if self.settings.space_passes == 0:
             return None
         kept = self.stages.load("space")
         if kept is not None:
-            return Vectors(**kept)
+            return LearnedSpace.of_arrays(kept)
         candidates = _rows_until(found.indptr, found.labels, rows.n_seen)
-        passes = self.settings.space_passes
-        features = learned_features(*rows.seen, candidates, passes, self.seed, self.n_threads)
-        self.stages.save("space", features._asdict())
-        return features
+        how = (self.settings.space_passes, self.seed, self.n_threads, mining_of(self.settings))
+        learned = learned_space(*rows.seen, candidates, *how)
+        self.stages.save("space", learned.arrays())
+        return learned
 
     def _space(self, rows: _Rows, found: _Found, features: Vectors) -> SievingSpace:
         """Return a space with its labels, and with lists if it is to sieve candidates."""
@@ -335,16 +339,16 @@ class _Training:
 
     def _sieved(
         self, forest: SpectralForest, centre: sp.csr_array, norms: Float64, rows: _Rows, found: _Found,
-        space: SievingSpace,
+        space: SievingSpace, mined: tuple[Int64, Int32] | None,
     ) -> _Found:  # fmt: skip
-        """Return the candidates of all rows that the space keeps, or brings in."""
+        """Return the candidates of all rows that the space keeps, or brings in; of seen rows those that were mined."""
 
         def kept(part: _Part, candidates: tuple[Int64, Int32], settings: RecipeSettings) -> tuple[Int64, Int32]:
             numbers = (settings.space_candidates, settings.kept_candidates, self.n_threads)
             return space.kept(part.X, *candidates, *numbers)
 
         first = _rows_until(found.indptr, found.labels, rows.n_seen)
-        of_seen = kept(rows.seen, first, self.settings.for_examples())
+        of_seen = kept(rows.seen, first, self.settings.for_examples()) if mined is None else mined
         of_held = kept(rows.held_out, _rows_from(found.indptr, found.labels, rows.n_seen), self.settings)
         native = self._finder(forest, self._centroid_tables(centre, norms), self.settings)
         asked = (*csr_parts(rows.held_out.X), *of_held)
@@ -381,6 +385,7 @@ class _Training:
             space_candidates=0,
             kept_candidates=0,
             unit_rows=False,
+            strong_features=settings.strong_features,
         )
 
     def _clusters(self, centre: sp.csr_array) -> LabelClusters | None:

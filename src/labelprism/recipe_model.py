@@ -151,6 +151,7 @@ class DefaultRecipe:
             space_candidates=settings.space_candidates,
             kept_candidates=settings.kept_candidates,
             unit_rows=settings.unit_rows,
+            strong_features=settings.strong_features,
         )
 
     def __getstate__(self) -> dict[str, Any]:  # plain values only: native parts are made anew

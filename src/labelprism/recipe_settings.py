@@ -49,6 +49,9 @@ class RecipeSettings:
         occurs with, in proportion to how much of it they have; the labels of most votes are taken. 0: without votes.
     centroid_features : int
         How many features a centroid keeps.
+    strong_features, mined_features : int
+        How many features of a row, its strongest, look for centroids and vote; `mined_features` of the examples that
+        the head learns from, where these also look for candidates in a space while it is learned.
     longest_list : int
         Centroids are looked for among so many labels of each feature, those of its largest values.
     longest_vote_list : int
@@ -81,6 +84,8 @@ class RecipeSettings:
     examples_from_labels : int
         Where there are fewer labels it is not tried whether such votes help: there they would take most of the time of
         a prediction.
+    examples_from_examples_per_label : float
+        Nor where labels have fewer examples than so many on average: then centroids say as much.
     example_gain : float
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with these votes for them to
         be taken: models are larger with them, and slower.
@@ -96,7 +101,8 @@ class RecipeSettings:
         taken.
     kept_candidates : int
         How many candidates of a row a space keeps, those that lie nearest to it, and as many more as the forest for
-        rows of several labels. No more trees, and no more candidates for many labels, are needed then. 0: it keeps all.
+        rows of several labels, or twice as many more where rows look for candidates while it is learned. No more trees,
+        and no more candidates for many labels, are needed then. 0: it keeps all.
     space_candidates : int
         How many candidates such a space brings in before: the labels that lie nearest to the row.
     training_share : float
@@ -104,11 +110,19 @@ class RecipeSettings:
     sieved_leaf_labels : int
         Where a space is asked to keep candidates, leaves of the forest have up to so many labels: it finds the nearest
         itself. If there are no more labels than that, no tree grows, and the forest brings in one candidate.
+    mined_every : int
+        Where a space is asked to keep candidates, rows look for candidates in it while it is learned, before the first
+        pass and again every so many passes: what it is learned from then, and the head. No tree grows. 0: they do not.
+    mined_from_rows : int
+        Where there are fewer rows they do not either: trees cost little there.
     many_rows : int
         Where there are at least so many rows, fewer passes are enough:
     passes_of_many, space_passes_of_many : int
         the head goes over its examples at most `passes_of_many` times (see `OneVsRestHead`), and features of a space
-        learn at most `space_passes_of_many` times.
+        learn at most `space_passes_of_many` times, if rows do not look for candidates in it meanwhile.
+    many_values, space_passes_of_many_values : int
+        Where rows have at least `many_values` stored values in all, features of a space learn at most
+        `space_passes_of_many_values` times.
     sieve_up_to_labels_per_row : float
         Where rows have more labels than so many on average, a space keeps all candidates, and brings in none,
     sieve_loss : float
@@ -142,6 +156,8 @@ class RecipeSettings:
     retrieval_from_labels: int = 1500
     candidates_of_few: int = 100
     centroid_features: int = 200
+    strong_features: int = 16
+    mined_features: int = 8
     longest_list: int = 64
     longest_vote_list: int = 32
     held_out: int = 1500
@@ -157,6 +173,7 @@ class RecipeSettings:
     cluster_gain: float = 0.0
     longest_example_list: int = 1024
     examples_from_labels: int = 5000
+    examples_from_examples_per_label: float = 8.0
     example_gain: float = 30.0
     space_passes: int = 8
     space_from_labels: int = 1500
@@ -166,9 +183,13 @@ class RecipeSettings:
     space_candidates: int = 10
     training_share: float = 0.5
     sieved_leaf_labels: int = 200
+    mined_every: int = 3
+    mined_from_rows: int = 100_000
     many_rows: int = 100_000
     passes_of_many: int = 3
     space_passes_of_many: int = 6
+    many_values: int = 10_000_000
+    space_passes_of_many_values: int = 4
     sieve_up_to_labels_per_row: float = 3.0
     sieve_loss: float = 0.01
     longest_own_list: float = 8.0
@@ -183,7 +204,8 @@ class RecipeSettings:
         least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
         least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
         least |= {"space_candidates": 0, "kept_candidates": 0, "training_votes": 0, "votes_for_new_labels": 0}
-        least |= {"passes_of_many": 1, "space_passes_of_many": 1}
+        least |= {"passes_of_many": 1, "space_passes_of_many": 1, "strong_features": 1, "mined_features": 1}
+        least |= {"mined_every": 0, "space_passes_of_many_values": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= MOST_CANDIDATES:
@@ -209,7 +231,14 @@ class RecipeSettings:
         """
         kept = max(round(self.training_share * self.kept_candidates), 1) if self.kept_candidates else 0
         votes = min(self.training_votes, self.vote_candidates)
-        return replace(self, forest_candidates=self.training_candidates, vote_candidates=votes, kept_candidates=kept)
+        features = self.mined_features if self.mined_every else self.strong_features
+        return replace(
+            self,
+            forest_candidates=self.training_candidates,
+            vote_candidates=votes,
+            kept_candidates=kept,
+            strong_features=min(features, self.strong_features),
+        )
 
 
 PRESETS: dict[str, RecipeSettings] = {
@@ -231,13 +260,16 @@ PRESETS: dict[str, RecipeSettings] = {
         cluster_up_to_examples_per_label=1e9,
         more_trees=0,
         examples_from_labels=0,
+        examples_from_examples_per_label=0.0,
         example_gain=5.0,
         space_passes=10,
         kept_candidates=80,
         space_candidates=20,
         training_share=1.0,
         sieved_leaf_labels=30,
+        mined_every=0,
         many_rows=2**31 - 1,
+        many_values=2**63 - 1,
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH, "max_rows": 10_000},
@@ -251,6 +283,8 @@ PRESETS: dict[str, RecipeSettings] = {
         label_clusterings=0,
         more_trees=0,
         space_passes=4,
+        space_passes_of_many_values=3,
+        mined_every=2,
         kept_candidates=20,
         sieved_leaf_labels=2**31 - 1,
     ),

@@ -23,7 +23,7 @@ from labelprism.heads.blend import (
     log_head,
 )
 from labelprism.heads.label_clusters import LabelClusters, merged_classes
-from labelprism.heads.label_space import SievingSpace, Vectors, label_lists
+from labelprism.heads.label_space import Mining, SievingSpace, Vectors, label_lists
 from labelprism.heads.near_examples import MOST_ENTRIES
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_calibration import Calibration, learned_calibration
@@ -113,7 +113,8 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     where labels have examples enough of their own, and a space of features and labels tells little of rows with many
     labels, or of few labels: one tree more is in place of either, as where rows have several labels, and two are in
     place of both, as where they have many. A space that finds candidates itself, which it cannot well for rows of
-    several labels, stands for more trees, for deep ones, and for more candidates.
+    several labels, stands for more trees, for deep ones, and for more candidates; where rows are many, and look for
+    candidates in it while it is learned, for all trees.
 
     Parameters
     ----------
@@ -136,6 +137,9 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     may_vote = retrieves and settings.vote_candidates > 0
     has_votes = may_vote and labels_per_row <= settings.votes_up_to_labels_per_row
     votes = settings.vote_candidates + (0 if has_centroids else settings.centroid_candidates) + further
+    mines = sieves and settings.mined_every > 0 and size.n_rows >= settings.mined_from_rows
+    if mines:
+        settings = replace(settings, sieved_leaf_labels=2**31 - 1)
     has_trees = not sieves or n_labels > settings.sieved_leaf_labels
     settings = replace(
         settings,
@@ -144,16 +148,20 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
         vote_candidates=votes if has_votes else 0,
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
-        kept_candidates=settings.kept_candidates + more if sieves else 0,
+        kept_candidates=settings.kept_candidates + (2 * more if mines else more) if sieves else 0,
+        mined_every=settings.mined_every if mines else 0,
         longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
         head=_with_fewer_passes(settings) if is_large else settings.head,
-        space_passes=min(settings.space_passes, settings.space_passes_of_many) if is_large else settings.space_passes,
+        space_passes=_space_passes(settings, size, is_large and not mines),
     )
+    examples_per_label = size.n_rows * labels_per_row / max(n_labels, 1)
+    if examples_per_label < settings.examples_from_examples_per_label:
+        settings = replace(settings, longest_example_list=0)
     # Not all in one cluster.
     fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
     is_clustered = settings.use_head and settings.label_clusterings > 0 and fewest <= n_labels <= most
     is_clustered = is_clustered and labels_per_row <= settings.cluster_up_to_labels_per_row
-    is_clustered = is_clustered and size.n_rows * labels_per_row <= settings.cluster_up_to_examples_per_label * n_labels
+    is_clustered = is_clustered and examples_per_label <= settings.cluster_up_to_examples_per_label
     has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
     needs_tree = not sieves and (labels_per_row >= settings.more_trees_from_labels_per_row or not has_both)
     needs_two = not sieves and (labels_per_row >= settings.most_trees_from_labels_per_row or has_neither)
@@ -165,6 +173,11 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     )
 
 
+def _space_passes(settings: RecipeSettings, size: DataSize, takes_fewer: bool) -> int:
+    passes = min(settings.space_passes, settings.space_passes_of_many) if takes_fewer else settings.space_passes
+    return min(passes, settings.space_passes_of_many_values) if size.n_entries >= settings.many_values else passes
+
+
 def _forest_for_data(settings: RecipeSettings, sieves: bool, more_trees: int) -> dict[str, Any]:
     forest = SpectralForest(**settings.forest)
     leaf_labels = max(forest.stop_labels, settings.sieved_leaf_labels) if sieves else forest.stop_labels
@@ -174,6 +187,14 @@ def _forest_for_data(settings: RecipeSettings, sieves: bool, more_trees: int) ->
 def _with_fewer_passes(settings: RecipeSettings) -> dict[str, Any]:
     passes = min(OneVsRestHead(**settings.head).passes, settings.passes_of_many)
     return {**settings.head, "passes": passes}
+
+
+def mining_of(settings: RecipeSettings) -> Mining | None:
+    """Return how rows look for candidates in a space while it is learned, by settings from `settings_for_data`."""
+    if not settings.mined_every:
+        return None
+    kept = settings.for_examples().kept_candidates
+    return Mining(settings.mined_every, kept, kept)
 
 
 def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from labelprism import _core, _reference
 from labelprism._arrays import csr_parts
-from labelprism.heads.centroids import centroids, label_centroids, label_sums, row_norms
+from labelprism.heads.centroids import centroids, label_centroids, label_sums, moved_centroids, row_norms
 
 
 def rows_and_labels(n: int, d: int, c: int, seed: int) -> tuple[sp.csr_array, sp.csr_array, Any]:
@@ -205,3 +205,20 @@ def test_wrong_arguments_are_refused() -> None:
         centroids(X, np.ones(4), 2)
     with pytest.raises(ValueError, match="n_rows rows for each"):
         _core.mean_rows(*csr_parts(X), 4, 3, np.ones(2, np.float32), 0.0)
+
+
+@given(st.integers(1, 60), st.integers(1, 30), st.integers(0, 99), st.booleans())
+def test_centroids_of_further_rows_are_those_of_all(n_before: int, n_later: int, seed: int, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = n_before + n_later
+    X = sp.csr_array(rng.choice([0, 0.5, 1, -0.5], (n, 12)).astype(np.float32))
+    # Now and then the later rows are of few labels, which few others have.
+    columns = np.where(np.arange(n) < n_before, rng.integers(40, size=n), rng.integers(1 + seed % 5, size=n))
+    Y = sp.csr_array((np.ones(n, np.float32), columns, np.arange(n + 1)), shape=(n, 40))
+    weight = rng.uniform(0.5, 2, n).astype(np.float32) if weighted else None
+    first = None if weight is None else weight[:n_before]
+    before = label_centroids(X[:n_before], Y[:n_before], first, 5)
+    moved = moved_centroids(before, X, Y, weight, n_before, 5, 2)
+    wanted = label_centroids(X, Y, weight, 5)
+    for array, other in zip((*csr_parts(moved[0]), moved[1]), (*csr_parts(wanted[0]), wanted[1]), strict=True):
+        np.testing.assert_array_equal(array, other)

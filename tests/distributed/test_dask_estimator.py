@@ -134,8 +134,12 @@ def test_nine_trees_that_are_not_spread_clusters_of_labels_near_examples_and_a_s
     np.testing.assert_allclose(np.sort(shares), np.sort(local_shares), rtol=1e-2)
 
 
-def test_a_space_that_needs_no_trees(rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    forced = replace(PRESETS["fast"], space_from_labels=0, space_gain=-1e9, sieve_loss=1.0)
+@pytest.mark.parametrize("mined_from_rows", [100_000, 0])
+def test_a_space_that_needs_no_trees(
+    rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch, mined_from_rows: int
+) -> None:
+    sieve = {"space_gain": -1e9, "sieve_loss": 1.0, "mined_from_rows": mined_from_rows}
+    forced = replace(PRESETS["fast"], space_from_labels=0, **sieve)
     monkeypatch.setitem(PRESETS, "fast", forced)
     X, Y = (matrix[:3000] for matrix in rows)
     model = DaskPrismClassifier(preset="fast", random_state=0, client=client)
@@ -144,7 +148,8 @@ def test_a_space_that_needs_no_trees(rows: Any, client: Any, monkeypatch: pytest
     assert model.recipe_.settings == local.recipe_.settings
     assert local.recipe_.settings.kept_candidates >= 20
     assert set(model.recipe_.arrays) == set(local.recipe_.arrays)
-    for name in ("forest_leaf_label", "space_lists", "space_labels"):
+    assert bool(local.recipe_.settings.mined_every) == (mined_from_rows == 0)
+    for name in ("forest_leaf_label", "space_lists", "space_labels", "head_bias"):
         np.testing.assert_array_equal(model.recipe_.arrays[name], local.recipe_.arrays[name], err_msg=name)
 
 

@@ -14,6 +14,8 @@ from labelprism import _core, _reference_heads
 from labelprism._arrays import csr_parts
 from labelprism.heads.label_space import (
     WIDTH,
+    LearnedSpace,
+    Mining,
     SpaceLabels,
     Vectors,
     as_bytes,
@@ -21,7 +23,7 @@ from labelprism.heads.label_space import (
     kept_space,
     label_space,
     label_vectors,
-    learned_features,
+    learned_space,
     space_arrays,
     space_cosines,
 )
@@ -90,7 +92,7 @@ def test_the_same_bits_for_all_threads_and_processors(instruction_sets: list[str
     for name in instruction_sets:
         _core.use_instruction_set(name)
         for n_threads in (1, 2, 3):
-            features = learned_features(X, Y, None, csr_parts(found)[:2], 3, 7, n_threads)
+            features = learned_space(X, Y, None, csr_parts(found)[:2], 3, 7, n_threads).features
             labels = label_vectors(X, Y, None, features, n_threads)
             cosines = space_cosines(features, labels.vectors, X, *csr_parts(found)[:2], n_threads)
             results.append((*features, *labels.vectors, labels.norms, cosines))
@@ -141,7 +143,7 @@ def test_rows_find_labels_with_which_they_share_no_feature() -> None:
     assert not (query @ X[label == target].T).any()
     found = []
     for passes in (1, 5):
-        features = learned_features(sp.csr_array(X), Y, None, NO_CANDIDATES, passes, 0)
+        features = learned_space(sp.csr_array(X), Y, None, NO_CANDIDATES, passes, 0).features
         labels = label_vectors(sp.csr_array(X), Y, None, features).vectors
         asked = np.array([0, c]), np.arange(c, dtype=np.int32)
         found.append(space_cosines(features, labels, sp.csr_array(query), *asked))
@@ -164,7 +166,7 @@ def test_learning_brings_rows_nearer_to_their_labels_than_to_others() -> None:
     everything = np.arange(n_test + 1, dtype=np.int64) * c, np.tile(np.arange(c, dtype=np.int32), n_test)
     right = []
     for passes in (0, 5):  # as features begin, and after they have learned
-        features = learned_features(X[train], Y[train], None, NO_CANDIDATES, passes, 0)
+        features = learned_space(X[train], Y[train], None, NO_CANDIDATES, passes, 0).features
         labels = label_vectors(X[train], Y[train], None, features).vectors
         cosines = space_cosines(features, labels, X[test], *everything).reshape(n_test, c)
         right.append(np.mean(cosines.argmax(1) == label[test]))
@@ -174,7 +176,7 @@ def test_learning_brings_rows_nearer_to_their_labels_than_to_others() -> None:
 def test_labels_of_two_parts_are_those_of_all_rows() -> None:
     X, Y, _ = problem(90, 20, 10, 4)
     weight = np.random.default_rng(0).uniform(0.5, 2, 90).astype(np.float32)
-    features = learned_features(X, Y, weight, NO_CANDIDATES, 2, 0)
+    features = learned_space(X, Y, weight, NO_CANDIDATES, 2, 0).features
     at_once = label_vectors(X, Y, weight, features)
     fewer = Y[:50, :8]  # the last two labels are new
     before = label_vectors(X[:50], fewer, weight[:50], features)
@@ -193,20 +195,20 @@ def test_rows_count_by_their_weights() -> None:
     X, Y, found = problem(80, 15, 6, 5)
     asked = csr_parts(found)[:2]
     plain, all_alike, other = (
-        learned_features(X, Y, weight, asked, 2, 0)
+        learned_space(X, Y, weight, asked, 2, 0).features
         for weight in (None, np.full(80, 7, np.float32), np.linspace(0.1, 3, 80, dtype=np.float32))
     )
     np.testing.assert_array_equal(plain.steps, all_alike.steps)
     assert (plain.steps != other.steps).any()
     tiny = np.where(np.arange(80) % 2, 1e30, 1e-30).astype(np.float32)
-    assert np.isfinite(as_floats(learned_features(X, Y, tiny, asked, 2, 0))).all()
+    assert np.isfinite(as_floats(learned_space(X, Y, tiny, asked, 2, 0).features)).all()
 
 
 def test_features_that_do_not_occur_cost_nothing_and_say_nothing() -> None:
     X, Y, found = problem(300, 30, 12, 8)
     asked = csr_parts(found)[:2]
     wide = sp.csr_array((X.data, 3 * X.indices + 1, X.indptr), shape=(300, 95))
-    narrow_features, features = (learned_features(rows, Y, None, asked, 3, 0) for rows in (X, wide))
+    narrow_features, features = (learned_space(rows, Y, None, asked, 3, 0).features for rows in (X, wide))
     np.testing.assert_array_equal(features.steps[1:90:3], narrow_features.steps)
     assert not np.delete(features.steps, np.arange(1, 90, 3), axis=0).any()
     narrow, of_wide = (label_vectors(*given) for given in ((X, Y, None, narrow_features), (wide, Y, None, features)))
@@ -217,7 +219,7 @@ def test_features_that_do_not_occur_cost_nothing_and_say_nothing() -> None:
 def test_small_problems(n: int, d: int, c: int) -> None:
     X, Y, found = problem(n, d, c, 6)
     for asked in (NO_CANDIDATES, csr_parts(found)[:2]):
-        features = learned_features(X, Y, None, asked, 2, 0)
+        features = learned_space(X, Y, None, asked, 2, 0).features
         labels = label_vectors(X, Y, None, features)
         assert np.isfinite(as_floats(features)).all()
         cosines = space_cosines(features, labels.vectors, X, *csr_parts(found)[:2])
@@ -226,9 +228,9 @@ def test_small_problems(n: int, d: int, c: int) -> None:
 
 
 def test_rows_and_labels_without_anything() -> None:
-    features = learned_features(
+    features = learned_space(
         sp.csr_array((20, 5), dtype=np.float32), sp.csr_array((20, 3), dtype=np.float32), None, NO_CANDIDATES, 2, 0
-    )
+    ).features
     assert not features.steps.any()
     labels = SpaceLabels(as_bytes(np.zeros((3, WIDTH), np.float32)), np.zeros(3, np.float32))
     assert kept_space({}) is None
@@ -238,7 +240,7 @@ def test_rows_and_labels_without_anything() -> None:
 
 def test_bad_input_is_refused() -> None:
     X, Y, found = problem(10, 5, 4, 7)
-    features = learned_features(X, Y, None, csr_parts(found)[:2], 1, 0)
+    features = learned_space(X, Y, None, csr_parts(found)[:2], 1, 0).features
     labels = label_vectors(X, Y, None, features).vectors
     asked = csr_parts(found)[:2]
     arrays = space_arrays(features, label_vectors(X, Y, None, features))
@@ -274,3 +276,47 @@ def test_bad_input_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             _core.learn_space(**{**good, name: value})
+
+
+def test_rows_look_for_candidates_while_a_space_is_learned(instruction_sets: list[str]) -> None:
+    X, Y, found = problem(2100, 40, 30, 1)
+    given = csr_parts(found)[:2]
+    assert learned_space(X, Y, None, given, 3, 7).mined is None
+    results = []
+    for name in instruction_sets:
+        _core.use_instruction_set(name)
+        for n_threads in (1, 3):
+            learned = learned_space(X, Y, None, given, 3, 7, n_threads, Mining(2, 4, 6))
+            assert learned.mined is not None
+            results.append((*learned.features, *learned.mined))
+    for other in results[1:]:
+        for array, wanted in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(array, wanted)
+    features, mined = learned
+    assert np.diff(mined[0]).max() == 6
+    assert (np.diff(mined[0])[np.diff(X.indptr) > 0] >= 4).all()
+    cosines, of_given = (
+        space_cosines(features, label_vectors(X, Y, None, features).vectors, X, *asked) for asked in (mined, given)
+    )
+    assert cosines.mean() > of_given.mean()
+    again = LearnedSpace.of_arrays(learned.arrays()).mined
+    assert again is not None
+    np.testing.assert_array_equal(again[1], mined[1])
+    without = LearnedSpace(features, None)
+    assert LearnedSpace.of_arrays(without.arrays()).mined is None
+
+
+def test_rows_that_were_given_no_candidates_find_some() -> None:
+    X, Y, _ = problem(300, 30, 12, 8)
+    learned = learned_space(X, Y, None, NO_CANDIDATES, 2, 0, 1, Mining(1, 3, 3))
+    assert learned.mined is not None
+    assert learned.mined[0].size == 301
+    placed = np.diff(X.indptr) > 0
+    assert (np.diff(learned.mined[0])[placed] >= 1).all()
+    assert np.diff(learned.mined[0]).max() <= 3
+    # Features that do not occur change nothing.
+    wide = sp.csr_array((X.data, 3 * X.indices + 1, X.indptr), shape=(300, 95))
+    of_wide = learned_space(wide, Y, None, NO_CANDIDATES, 2, 0, 1, Mining(1, 3, 3))
+    assert of_wide.mined is not None
+    for array, wanted in zip(of_wide.mined, learned.mined, strict=True):
+        np.testing.assert_array_equal(array, wanted)

@@ -140,7 +140,8 @@ def test_one_row_is_as_many(name: str, kind: str) -> None:
     for row in (0, 17, 149):
         alone = head.topk(problem.X[row : row + 1], problem.leaves[row : row + 1], 3)
         np.testing.assert_array_equal(alone[0][0], together[0][row])
-        np.testing.assert_array_equal(alone[1][0], together[1][row])
+        # Products of dense rows are of BLAS, which may add up one row in another order than many.
+        np.testing.assert_allclose(alone[1][0], together[1][row], rtol=1e-6 if kind == "dense" else 0)
 
 
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])

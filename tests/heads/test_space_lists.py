@@ -69,12 +69,12 @@ def test_the_nearest_are_kept(n: int, d: int, c: int, n_near: int, n_kept: int, 
             assert kept == given_labels  # a row without a place finds none, and loses none
             continue
         nearest = np.argsort(-cosines)[:n_near]
-        if (np.abs(cosines[nearest]) < 1e-3).any():
+        if (np.abs(cosines[nearest]) < 1e-2).any():
             continue  # rounding decides whether such a label is found
         near = [label for label in nearest if cosines[label] > 0]
         offered = np.union1d(given_labels, near).astype(int)
         wanted = np.sort(cosines[offered])[::-1][:n_kept]
-        np.testing.assert_allclose(np.sort(cosines[kept])[::-1], wanted, atol=2e-4)
+        np.testing.assert_allclose(np.sort(cosines[kept])[::-1], wanted, atol=1e-2)  # rows are looked for in few steps
         assert (cosines[list(set(kept) - set(given_labels))] > 0).all()
 
 
@@ -87,13 +87,13 @@ def test_lists_find_most_of_the_nearest_among_many() -> None:
     space, X = space._replace(features=axes), sp.csr_array(rows.astype(np.float32))
     assert space.lists is not None
     sizes = np.bincount(space.lists)
-    assert sizes.max() <= LIST_LABELS
-    assert sizes.min() >= LIST_LABELS // 2
+    assert sizes.max() <= 4 * LIST_LABELS
+    assert sizes.min() >= 1
     nothing = np.zeros(201, np.int64), np.zeros(0, np.int32)
     near = rows_of(*space.kept(X, *nothing, 10, 1000))
     cosines = all_cosines(space, X)
     shares = [len(set(own) & set(np.argsort(-cosines[i])[:10])) / 10 for i, own in enumerate(near) if i > 0]
-    assert np.mean(shares) > 0.8  # of 156 lists four are looked at
+    assert np.mean(shares) > 0.8  # of some 210 lists four are looked at
     assert near[0] == []
 
 
@@ -118,6 +118,22 @@ def test_labels_without_rows_are_never_found() -> None:
     assert (space.kept(X, *nothing, 30, 100)[1] % 2 == 1).all()
     none_at_all = space._replace(labels=Vectors(np.zeros_like(space.labels.steps), np.zeros_like(space.labels.scale)))
     assert none_at_all.kept(X, *nothing, 30, 100)[1].size == 0
+
+
+def test_labels_that_are_all_alike_are_dealt_out_to_lists_of_a_bounded_length() -> None:
+    steps = np.zeros((5000, WIDTH), np.int8)
+    steps[:, 3] = 127
+    scale = np.full(5000, 1 / 127, np.float32)
+    scale[4900:] = 0  # without rows: in a list of their own
+    lists = label_lists(Vectors(steps, scale), 0)
+    sizes = np.bincount(lists)
+    assert sizes[:-1].max() <= 4 * LIST_LABELS
+    assert sizes.min() >= 1
+    assert (lists[4900:] == lists.max()).all()
+    assert (lists[:4900] < lists.max()).all()
+    assert label_lists(Vectors(steps[:1], scale[:1]), 0).tolist() == [0]
+    assert label_lists(Vectors(steps[:0], scale[:0]), 0).size == 0
+    assert not label_lists(Vectors(steps[4900:], scale[4900:]), 0).any()
 
 
 def test_new_labels_join_the_list_of_their_neighbour() -> None:

@@ -6,19 +6,20 @@ One worker learns it from the rows of all chunks; the candidates of each chunk a
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelprism._arrays import Float32, csr_parts
+from labelprism._arrays import Float32, Int32, Int64, csr_parts
 from labelprism.distributed.chunks import Chunk
 from labelprism.distributed.finding import Found
 from labelprism.distributed.label_shards import Lists, task_threads
 from labelprism.filters import SpectralForest
-from labelprism.heads.label_space import SievingSpace, SpaceLabels, label_vectors, learned_features
+from labelprism.heads.label_space import SievingSpace, SpaceLabels, label_vectors, learned_space
 from labelprism.recipe_settings import RecipeSettings
-from labelprism.recipe_stages import sieving_space
+from labelprism.recipe_stages import mining_of, sieving_space
 
 
 class Space(NamedTuple):
@@ -30,10 +31,21 @@ class Space(NamedTuple):
         Of the rows that were learned from.
     labels : SpaceLabels
         Of these and of held-out ones.
+    mined : list of Lists or None
+        The candidates of the rows of each chunk that were found while it was learned.
     """
 
     seen: SievingSpace
     labels: SpaceLabels
+    mined: list[Lists] | None = None
+
+    def without_mined(self) -> Space:
+        """Return what is still needed when candidates are where they belong."""
+        return self._replace(mined=None)
+
+    def mined_of(self, chunk: int) -> Lists | None:
+        """Return the candidates that were found for a chunk, if any."""
+        return None if self.mined is None else self.mined[chunk]
 
 
 def space_of(
@@ -63,13 +75,17 @@ def space_of(
     lengths = np.concatenate([np.diff(own.indptr) for own in candidates])
     of_rows = np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([own.labels for own in candidates])
     rows = _joined(chunks)
-    features = learned_features(*rows, of_rows, settings.space_passes, seed, n_threads)
+    features, mined = learned_space(*rows, of_rows, settings.space_passes, seed, n_threads, mining_of(settings))
     labels = label_vectors(*rows, features, n_threads)
     seen = sieving_space(features, labels.vectors, held, found.held[:2], settings, seed, n_threads)
-    return Space(seen, label_vectors(*_joined([*chunks, held]), features, n_threads) if joins else labels)
+    all_labels = label_vectors(*_joined([*chunks, held]), features, n_threads) if joins else labels
+    if mined is None or seen.lists is None:
+        return Space(seen, all_labels)
+    ends = np.cumsum([0, *(chunk.X.shape[0] for chunk in chunks)])
+    return Space(seen, all_labels, [_rows_of(*mined, *rows) for rows in pairwise(ends)])
 
 
-def sieved_chunk(chunk: Chunk, candidates: Lists, space: Space, settings: RecipeSettings) -> Lists:
+def sieved_chunk(chunk: Chunk, candidates: Lists, space: Space, mined: Lists | None, settings: RecipeSettings) -> Lists:
     """Return the candidates of a chunk's rows that the space keeps, or brings in; see `fit_default`.
 
     Parameters
@@ -77,11 +93,15 @@ def sieved_chunk(chunk: Chunk, candidates: Lists, space: Space, settings: Recipe
     chunk : Chunk
     candidates : Lists
     space : Space
+    mined : Lists or None
+        Those that were found while the space was learned, if any.
     settings : RecipeSettings
         Those `for_examples`, where rows are learned from.
     """
     if space.seen.lists is None:
         return candidates
+    if mined is not None:
+        return mined
     return Lists(*space.seen.kept(chunk.X, *candidates, settings.space_candidates, settings.kept_candidates))
 
 
@@ -89,7 +109,7 @@ def sieved_found(found: Found, held: Chunk, space: Space, settings: RecipeSettin
     """Return the same for the held-out rows, with what forest and centroids say of them."""
     if space.seen.lists is None:
         return found
-    kept = sieved_chunk(held, Lists(*found.held[:2]), space, settings)
+    kept = sieved_chunk(held, Lists(*found.held[:2]), space, None, settings)
     predictor = found.finder._made_predictor(replace(settings, unit_rows=False))
     said = predictor.score_candidates(*csr_parts(held.X), *kept, SpectralForest(**settings.forest).smallest)
     return found._replace(held=(*kept, said[1], said[3]))
@@ -100,3 +120,9 @@ def _joined(chunks: list[Chunk]) -> tuple[sp.csr_array, sp.csr_array, Float32 | 
     X, Y = (sp.csr_array(sp.vstack([chunk[part] for chunk in chunks], format="csr")) for part in range(2))
     weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
     return X, Y, np.concatenate(weights) if weights else None
+
+
+def _rows_of(indptr: Int64, labels: Int32, begin: int, end: int) -> Lists:
+    """Return the candidates of the rows from one to another."""
+    first, last = indptr[begin], indptr[end]
+    return Lists(indptr[begin : end + 1] - first, labels[first:last])

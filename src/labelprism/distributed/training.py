@@ -163,7 +163,11 @@ class DistributedTraining:
         placed = self._space(seen, candidates, held, found, joins)
         if placed is not None and self.settings.kept_candidates:
             learning = self.settings.for_examples()
-            sieves = [(*each, placed, learning) for each in zip(seen.futures, candidates, strict=True)]
+            numbers = [(placed, number) for number in range(len(seen.futures))]
+            mined = cluster.submit_all("candidates", "mined", Space.mined_of, numbers)
+            placed = cluster.submit("candidates", "space-alone", Space.without_mined, placed, first=True)
+            each = zip(seen.futures, candidates, mined, strict=True)
+            sieves = [(chunk, lists, placed, own, learning) for chunk, lists, own in each]
             candidates = cluster.submit_all("candidates", "sieve", sieved_chunk, sieves)
             held_by = (found, held, placed, self.settings)
             found = cluster.submit("candidates", "held-sieve", sieved_found, *held_by, first=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelprism import _core
-from labelprism._arrays import Float32, csr_of, csr_parts
+from labelprism._arrays import Float32, csr_of, csr_parts, picked_rows
 
 Float64 = npt.NDArray[np.float64]
 
@@ -51,6 +51,36 @@ def label_centroids(
     arguments: Any = (*_rows(X, Y, weight), *before, n_features, n_threads)
     found, norms = _core.label_centroids(*arguments)
     return csr_of(*found, (Y.shape[1], X.shape[1])), norms
+
+
+def moved_centroids(
+    before: tuple[sp.csr_array, Float64], X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_before: int,
+    n_features: int, n_threads: int = 1,
+) -> tuple[sp.csr_array, Float64]:  # fmt: skip
+    """Return `label_centroids` of all rows, where those of the first ones are known: of labels of later rows anew.
+
+    Parameters
+    ----------
+    before : tuple of csr_array and float64 array
+        Centroids and norms of the first `n_before` rows.
+    X, Y, weight : see `label_sums`
+    n_before : int
+    n_features, n_threads : see `label_centroids`
+    """
+    moves = np.zeros(Y.shape[1], bool)
+    moves[Y.indices[Y.indptr[n_before] :]] = True
+    of_moved = np.concatenate([[0], np.cumsum(moves[Y.indices])])
+    rows = np.flatnonzero(of_moved[Y.indptr[1:]] > of_moved[Y.indptr[:-1]])
+    if 4 * rows.size > X.shape[0]:
+        return label_centroids(X, Y, weight, n_features, n_threads)
+    their_weight = None if weight is None else weight[rows]
+    their_rows = (picked_rows(matrix, rows, n_threads) for matrix in (X, Y))
+    centre, norms = label_centroids(*their_rows, their_weight, n_features, n_threads)
+    moved = np.flatnonzero(moves)
+    of_label = np.arange(Y.shape[1])
+    of_label[moved] += Y.shape[1]
+    both = sp.csr_array(sp.vstack([before[0], centre], format="csr"))
+    return picked_rows(both, of_label, n_threads), np.where(moves, norms, before[1])
 
 
 def _rows(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> tuple[Any, ...]:

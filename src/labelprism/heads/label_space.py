@@ -22,22 +22,22 @@ from labelprism import _core
 from labelprism._arrays import Float32, Int32, Int64, csr_of, csr_parts
 from labelprism._progress import watched
 from labelprism._weights import label_mass
-from labelprism.heads.label_clusters import label_clusters
 
 Arrays = dict[str, npt.NDArray[Any]]
+Candidates = tuple[Int64, Int32]
 Float64 = npt.NDArray[np.float64]
 
 WIDTH = 64
 """The number of dimensions: a vector in bytes is a line of the cache (space_vectors.hpp)."""
 
-LIST_LABELS = 128
-"""The most labels of a list, before new ones join."""
+LIST_LABELS = 96
+"""The usual labels of a list; it has up to four times as many, and more when new ones join."""
 
 _RATE = 1.5  # how far a feature moves in its first step
 _SCALE = 5.0  # of cosines in the softmax: a soft one, so that labels keep their places relative to each other
 _START = 0.3  # the size of features at first, for the steps to be large beside them
 _FIRST_SQUARES = 1e-3
-_MULTIPLICATIONS = 2  # of random vectors with X'Y, to find its strongest directions
+_MULTIPLICATIONS = 2  # of random vectors with X'Y, to find its strongest directions; 1 where rows look for candidates
 _LEAST_EIGENVALUE = 1e-10  # of the largest: what is below is rounding
 _FEATURES_AT_ONCE = 4096
 _ENTRIES_AT_ONCE = 1 << 20
@@ -120,11 +120,55 @@ class SievingSpace(NamedTuple):
         return None if self.lists is None else joined_lists(self.lists, self.labels, labels.vectors, n_threads)
 
 
-def learned_features(
-    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, candidates: tuple[Int64, Int32], passes: int,
-    seed: int, n_threads: int = 1,
-) -> Vectors:  # fmt: skip
+class Mining(NamedTuple):
+    """How rows look for candidates in the space while it is learned.
+
+    Attributes
+    ----------
+    every : int
+        How many passes there are from one search to the next; the first one comes before the first pass.
+    n_near, n_kept : int
+        See `SievingSpace.kept`.
+    """
+
+    every: int
+    n_near: int
+    n_kept: int
+
+
+class LearnedSpace(NamedTuple):
+    """What was learned.
+
+    Attributes
+    ----------
+    features : Vectors
+    mined : tuple of int64 and int32 arrays or None
+        CSR of the candidates of the rows that were found last; None without `Mining`.
+    """
+
+    features: Vectors
+    mined: Candidates | None
+
+    def arrays(self) -> Arrays:
+        """Return all that there is, by name."""
+        mined = {} if self.mined is None else {"mined_indptr": self.mined[0], "mined_labels": self.mined[1]}
+        return {**self.features._asdict(), **mined}
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> LearnedSpace:
+        """Return what had these arrays."""
+        mined = (arrays["mined_indptr"], arrays["mined_labels"]) if "mined_indptr" in arrays else None
+        return cls(Vectors(arrays["steps"], arrays["scale"]), mined)
+
+
+def learned_space(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, candidates: Candidates, passes: int,
+    seed: int, n_threads: int = 1, mining: Mining | None = None,
+) -> LearnedSpace:  # fmt: skip
     """Learn the vectors of features.
+
+    With `mining`, rows are told from the labels nearest to them, of those given and of all others: as they lie when
+    the search is made.
 
     Parameters
     ----------
@@ -140,24 +184,30 @@ def learned_features(
     seed : int
     n_threads : int
         The result does not depend on it.
+    mining : Mining, optional
     """
     if (used := _used_features(X)) is not None:
-        learned = learned_features(_columns(X, used), Y, weight, candidates, passes, seed, n_threads)
+        learned = learned_space(_columns(X, used), Y, weight, candidates, passes, seed, n_threads, mining)
         features = Vectors(np.zeros((X.shape[1], WIDTH), np.int8), np.zeros(X.shape[1], np.float32))
-        features.steps[used], features.scale[used] = learned
-        return features
+        features.steps[used], features.scale[used] = learned.features
+        return LearnedSpace(features, learned.mined)
     relative = None if weight is None else np.maximum(weight / weight.mean(dtype=np.float64), 1e-30).astype(np.float32)
-    vectors = _start(X, Y, relative, seed, n_threads)
+    vectors = _start(X, Y, relative, 1 if mining else _MULTIPLICATIONS, seed, n_threads)
     squares = np.full(X.shape[1], _FIRST_SQUARES, np.float32)
     own, counter = csr_parts(Y), _core.Counter()
-    rows: Any = (*csr_parts(X), own.indptr, own.indices, _ONES if relative is None else relative, *candidates)
+    rows: Any = (*csr_parts(X), own.indptr, own.indices, _ONES if relative is None else relative)
+    mined = None
     with watched(counter, passes * X.shape[0], "placing features", "rows"):
         for number in range(passes):
             labels = _label_sums(X, Y, relative, vectors, n_threads)
             _make_unit(labels)
-            arguments: Any = (*rows, labels, vectors, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
-            _core.learn_space(*arguments)
-    return as_bytes(vectors)
+            if mining is not None and number % mining.every == 0:
+                of_now = (as_bytes(vectors, n_threads), as_bytes(labels, n_threads))
+                mined = _mined(X, candidates, *of_now, mining, seed, n_threads)
+            told_from = candidates if mined is None else mined
+            arguments: Any = (labels, vectors, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
+            _core.learn_space(*rows, *told_from, *arguments)
+    return LearnedSpace(as_bytes(vectors, n_threads), mined)
 
 
 def label_vectors(
@@ -168,7 +218,7 @@ def label_vectors(
 
     Parameters
     ----------
-    X, Y, weight : see `learned_features`
+    X, Y, weight : see `learned_space`
     features : Vectors
         Of the d features.
     n_threads : int
@@ -182,7 +232,7 @@ def label_vectors(
     if before is not None:
         sums[: before.norms.size] += as_floats(before.vectors) * before.norms[:, None]
     norms = _make_unit(sums)
-    return SpaceLabels(as_bytes(sums), norms)
+    return SpaceLabels(as_bytes(sums, n_threads), norms)
 
 
 def space_cosines(
@@ -212,11 +262,7 @@ def label_lists(labels: Vectors, seed: int, n_threads: int = 1) -> Int32:
     n_threads : int
         The result does not depend on it.
     """
-    c = labels.scale.size
-    directions = csr_of(
-        WIDTH * np.arange(c + 1), np.tile(np.arange(WIDTH, dtype=np.int32), c), as_floats(labels).ravel(), (c, WIDTH)
-    )
-    return np.asarray(label_clusters(directions, 1, LIST_LABELS, seed, n_threads).of_label[0])
+    return _core.space_lists(*labels, LIST_LABELS, seed, n_threads)
 
 
 def joined_lists(lists: Int32, before: Vectors, after: Vectors, n_threads: int = 1) -> Int32:
@@ -249,11 +295,9 @@ def joined_lists(lists: Int32, before: Vectors, after: Vectors, n_threads: int =
     return joined
 
 
-def as_bytes(vectors: Float32) -> Vectors:
+def as_bytes(vectors: Float32, n_threads: int = 1) -> Vectors:
     """Return vectors in bytes: steps of a 127th of the largest number of each."""
-    scale = np.abs(vectors).max(axis=1, initial=0.0) / np.float32(127)
-    steps = np.rint(vectors / np.where(scale > 0, scale, np.float32(1))[:, None])
-    return Vectors(steps.astype(np.int8), scale.astype(np.float32))
+    return Vectors(*_core.vectors_in_bytes(vectors, n_threads))
 
 
 def as_floats(vectors: Vectors) -> Float32:
@@ -301,6 +345,19 @@ def label_space(arrays: Mapping[str, npt.NDArray[Any]]) -> _core.LabelSpace | No
 # ----------------------------------------------------------------------------------------------------- how it is done
 
 
+def _mined(
+    X: sp.csr_array, candidates: Candidates, features: Vectors, labels: Vectors, mining: Mining, seed: int,
+    n_threads: int,
+) -> Candidates:  # fmt: skip
+    """Return the labels nearest to each row, of the candidates given and of all."""
+    n = X.shape[0]
+    given = (np.zeros(n + 1, np.int64), _NO_LISTS)
+    if candidates[0].size > n:
+        given = candidates[0][: n + 1], candidates[1][: candidates[0][n]]
+    space = SievingSpace(features, labels, label_lists(labels, seed, n_threads))
+    return space.kept(X, *given, mining.n_near, mining.n_kept, n_threads)
+
+
 def _used_features(X: sp.csr_array) -> Int64 | None:
     """Return the features that occur, ascending; None where most do, so that it is not worth the time to pick them."""
     occurs = np.zeros(X.shape[1], bool)
@@ -318,17 +375,19 @@ def _columns(X: sp.csr_array, used: Int64) -> sp.csr_array:
     return csr_of(np.asarray(X.indptr, np.int64), place[X.indices], X.data, (X.shape[0], used.size))
 
 
-def _start(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, seed: int, n_threads: int) -> Float32:
+def _start(
+    X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None, n_multiplications: int, seed: int, n_threads: int
+) -> Float32:
     """Return where features begin: a block of random vectors, multiplied with X'Y and made orthonormal."""
     rarity = (1 / np.sqrt(np.maximum(label_mass(Y, weight), 1e-6))).astype(np.float32)[:, None]
     signs = np.unpackbits(np.frombuffer(np.random.default_rng(seed).bytes(Y.shape[1] * WIDTH // 8), np.uint8))
     labels = (signs.reshape(Y.shape[1], WIDTH) - np.float32(0.5)) * rarity
     own, rows = csr_parts(Y)._replace(data=_ONES), csr_parts(X)
     of_row = _ONES if weight is None else weight
-    for number in range(_MULTIPLICATIONS):
+    for number in range(n_multiplications):
         features = _core.sums_through_rows(*own, *rows, X.shape[1], of_row, labels, False, n_threads)
         features = _orthonormal(features, n_threads)
-        if number + 1 < _MULTIPLICATIONS:
+        if number + 1 < n_multiplications:
             labels = _label_sums(X, Y, weight, features, n_threads, unit=False) * rarity
     size = np.sqrt(np.einsum("ij,ij->", features, features, dtype=np.float64) / max(X.shape[1], 1))
     return np.asarray(features * (_START / max(size, 1e-12)), np.float32)
