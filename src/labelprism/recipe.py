@@ -326,8 +326,8 @@ class _Training:
         if kept is not None:
             return LearnedSpace.of_arrays(kept)
         candidates = _rows_until(found.indptr, found.labels, rows.n_seen)
-        how = (self.settings.space_passes, self.seed, self.n_threads, mining_of(self.settings))
-        learned = learned_space(*rows.seen, candidates, *how)
+        passes, mining = self.settings.space_passes, mining_of(self.settings)
+        learned = learned_space(*rows.seen, candidates, passes, self.seed, self.n_threads, mining)
         self.stages.save("space", learned.arrays())
         return learned
 

@@ -73,9 +73,9 @@ def moved_centroids(
     rows = np.flatnonzero(of_moved[Y.indptr[1:]] > of_moved[Y.indptr[:-1]])
     if 4 * rows.size > X.shape[0]:
         return label_centroids(X, Y, weight, n_features, n_threads)
-    their_weight = None if weight is None else weight[rows]
-    their_rows = (picked_rows(matrix, rows, n_threads) for matrix in (X, Y))
-    centre, norms = label_centroids(*their_rows, their_weight, n_features, n_threads)
+    of_rows, own = (picked_rows(matrix, rows, n_threads) for matrix in (X, Y))
+    of_weight = None if weight is None else weight[rows]
+    centre, norms = label_centroids(of_rows, own, of_weight, n_features, n_threads)
     moved = np.flatnonzero(moves)
     of_label = np.arange(Y.shape[1])
     of_label[moved] += Y.shape[1]

@@ -204,9 +204,9 @@ def learned_space(
             if mining is not None and number % mining.every == 0:
                 of_now = (as_bytes(vectors, n_threads), as_bytes(labels, n_threads))
                 mined = _mined(X, candidates, *of_now, mining, seed, n_threads)
-            told_from = candidates if mined is None else mined
-            arguments: Any = (labels, vectors, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
-            _core.learn_space(*rows, *told_from, *arguments)
+            step = (labels, vectors, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
+            arguments: Any = (*rows, *(candidates if mined is None else mined), *step)
+            _core.learn_space(*arguments)
     return LearnedSpace(as_bytes(vectors, n_threads), mined)
 
 
