@@ -52,6 +52,7 @@ STEPS: dict[str, RecipeSettings] = {
     "candidates by votes in training too": replace(DEFAULT, training_votes=DEFAULT.vote_candidates),
     "three passes of the head": replace(DEFAULT, many_rows=0, space_passes_of_many=DEFAULT.space_passes),
     "leaves of 30 labels beside a space": replace(DEFAULT, sieved_leaf_labels=30),
+    "rows look for candidates in the space, no trees": replace(DEFAULT, mined_from_rows=0),
     "no head": replace(DEFAULT, use_head=False, more_trees=0),
     "no centroids": replace(DEFAULT, centroid_candidates=0),
     "centroids for rows of several labels too": replace(DEFAULT, centroids_up_to_labels_per_row=1e9),

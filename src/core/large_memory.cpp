@@ -24,6 +24,8 @@ namespace {
 #if defined(__linux__)
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 constexpr std::size_t kLarge = 2 * kHugePage;
+constexpr std::size_t kLine = 64;  // of the cache: registers of that size should not be read from two
+constexpr std::size_t kManyLines = 64 * kLine;
 
 std::size_t rounded(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 #endif
@@ -36,6 +38,11 @@ void* in_memory(std::size_t size) {
     void* aligned = std::aligned_alloc(kHugePage, rounded(size, kHugePage));
     if (aligned == nullptr) throw std::bad_alloc();
     madvise(aligned, rounded(size, kHugePage), MADV_HUGEPAGE);  // a hint: it may fail without harm
+    return aligned;
+  }
+  if (size >= kManyLines) {
+    void* aligned = std::aligned_alloc(kLine, rounded(size, kLine));
+    if (aligned == nullptr) throw std::bad_alloc();
     return aligned;
   }
 #endif

@@ -67,7 +67,7 @@ void tile_cosines(const SpaceTile* tiles, const std::int32_t* sums, const float*
     const __m512i ones = _mm512_set1_epi16(1);
     __m512i even = _mm512_setzero_si512(), odd = even;
     for (int q = 0; q < kFours; q += 2) {
-      const __m512i first = _mm512_load_si512(tiles[t].steps[q]), second = _mm512_load_si512(tiles[t].steps[q + 1]);
+      const __m512i first = _mm512_loadu_si512(tiles[t].steps[q]), second = _mm512_loadu_si512(tiles[t].steps[q + 1]);
       even = _mm512_add_epi32(even, _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_set1_epi32(fours[q]), first), ones));
       odd =
           _mm512_add_epi32(odd, _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_set1_epi32(fours[q + 1]), second), ones));

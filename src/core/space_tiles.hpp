@@ -31,7 +31,6 @@ class SpaceTiles {
 
   // How many there is room for: a multiple of kTileVectors.
   std::size_t size() const { return scale_.size(); }
-  bool has(std::size_t at) const { return scale_[at] > 0; }
 
   // The cosines of vectors `begin` to `end`, which are multiples of kTileVectors, each and `above`; 0 for those that
   // are 0.

@@ -15,7 +15,7 @@ struct SpaceVector {
 // Sixteen vectors side by side, four numbers of each at a time: inner products with all of them need no sums across a
 // register.
 inline constexpr int kTileVectors = 16;
-struct alignas(64) SpaceTile {
+struct SpaceTile {
   std::int8_t steps[kSpaceWidth / 4][kTileVectors][4];
 };
 

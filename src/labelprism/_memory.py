@@ -46,6 +46,8 @@ def memory_needs(X: sp.csr_array, Y: sp.csr_array, settings: RecipeSettings, n_t
     asked = settings_for_data(settings, DataSize(n, Y.shape[1], labels_per_row, nnz, n // 10))
     found = asked.for_examples()
     candidates = found.forest_candidates + found.centroid_candidates + found.vote_candidates
+    if asked.mined_every:
+        candidates += found.kept_candidates
     n_trees, clusterings = SpectralForest(**asked.forest).n_trees, asked.label_clusterings
     # X: the unit rows, and those of the roots that are split at the same time.
     copies_of_x = 1 + min(n_threads, n_trees)

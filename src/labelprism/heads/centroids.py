@@ -76,11 +76,18 @@ def moved_centroids(
     of_rows, own = (picked_rows(matrix, rows, n_threads) for matrix in (X, Y))
     of_weight = None if weight is None else weight[rows]
     centre, norms = label_centroids(of_rows, own, of_weight, n_features, n_threads)
-    moved = np.flatnonzero(moves)
-    of_label = np.arange(Y.shape[1])
-    of_label[moved] += Y.shape[1]
-    both = sp.csr_array(sp.vstack([before[0], centre], format="csr"))
-    return picked_rows(both, of_label, n_threads), np.where(moves, norms, before[1])
+    moved = np.flatnonzero(moves).tolist()
+    # Runs of labels that stay, a label that moved after each of them: they are copied once.
+    pieces: list[tuple[sp.csr_array, int, int]] = []
+    for begin, label in zip([0, *(label + 1 for label in moved)], [*moved, Y.shape[1]], strict=True):
+        pieces += [(before[0], begin, label), (centre, label, min(label + 1, Y.shape[1]))]
+    entries = [(matrix, slice(matrix.indptr[begin], matrix.indptr[end])) for matrix, begin, end in pieces]
+    lengths = np.where(moves, np.diff(centre.indptr), np.diff(before[0].indptr))
+    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    indices, data = (
+        np.concatenate([getattr(matrix, part)[entry] for matrix, entry in entries]) for part in ("indices", "data")
+    )
+    return csr_of(indptr, indices, data, (Y.shape[1], X.shape[1])), np.where(moves, norms, before[1])
 
 
 def _rows(X: sp.csr_array, Y: sp.csr_array, weight: Float32 | None) -> tuple[Any, ...]:
