@@ -13,6 +13,7 @@ std::vector<const BlockKernels*> available() {
 #ifdef LABELPRISM_X86
   if (has_avx2()) sets.push_back(&avx2_kernels);
   if (has_avx512()) sets.push_back(&avx512_kernels);
+  if (has_avx512_vnni()) sets.push_back(&avx512_vnni_kernels);
 #endif
   return sets;
 }

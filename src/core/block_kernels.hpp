@@ -108,15 +108,15 @@ struct BlockKernels {
 
   // The cosines of a row with the vectors of tiles (space_tiles.hpp), one tile after the other: `above` and `row_scale`
   // times the vector's scale times the exact inner product of their steps; 0 where a vector's scale is 0. `row` has 64
-  // steps of at most kTileRowSteps, `sums` the sum of each vector's steps.
-  void (*tile_cosines)(const SpaceTile* tiles, const std::int32_t* sums, const float* scale, std::int64_t n_tiles,
-                       const std::int8_t* row, float row_scale, float above, float* cosines);
+  // steps of at most kTileRowSteps.
+  void (*tile_cosines)(const SpaceTile* tiles, std::int64_t n_tiles, const std::int8_t* row, float row_scale,
+                       float above, float* cosines);
 };
 
 // The best set that this processor can run, or the one chosen by use_instruction_set.
 const BlockKernels& block_kernels();
 
-// "plain", "avx2", "avx512": those that this processor can run, from the slowest to the fastest.
+// "plain", "avx2", "avx512", "avx512_vnni": those that this processor can run, from the slowest to the fastest.
 std::vector<std::string> instruction_sets();
 
 // Chooses a set by name, for tests and benchmarks; throws std::invalid_argument if it cannot run here.
@@ -126,6 +126,7 @@ extern const BlockKernels plain_kernels;
 #ifdef LABELPRISM_X86
 extern const BlockKernels avx2_kernels;
 extern const BlockKernels avx512_kernels;
+extern const BlockKernels avx512_vnni_kernels;
 #endif
 
 }  // namespace labelprism

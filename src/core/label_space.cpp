@@ -25,6 +25,7 @@ constexpr std::int64_t kDrawnCandidates = 3;
 constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows;
 constexpr std::int64_t kBatchRows = 1024;  // their features move together
 constexpr std::int64_t kRowsPerTask = 64;  // whole blocks
+constexpr std::int64_t kSievedRows = 16;  // look for the lists near them together
 constexpr std::int64_t kLabelsPerTask = 1024;
 constexpr std::int64_t kLine = 16;  // entries in a line of the cache
 constexpr std::int64_t kAhead = 8;  // rows
@@ -244,23 +245,37 @@ class SpaceMoves {
   std::array<float, static_cast<std::size_t>(kWidth)> scaled_;
 };
 
-// The candidates of one row at a time.
+// The candidates of a few rows at a time.
 class SpaceSieve {
  public:
-  void add(const LabelSpace& space, const SparseRow& row, const std::int32_t* given, std::int64_t count,
+  // Adds the rows `begin` to `end`, at most kSievedRows.
+  void add(const LabelSpace& space, const CsrView& X, const CsrView& candidates, std::int64_t begin, std::int64_t end,
            std::int64_t n_near, std::int64_t n_kept, GrowingCsr& out) {
-    labels_.assign(given, given + count);
-    space.place(row, room_);
-    if (n_near > 0) {
-      space.find_nearest(n_near, nullptr, room_, labels_);
-      std::sort(labels_.begin() + count, labels_.end());
-      std::inplace_merge(labels_.begin(), labels_.begin() + count, labels_.end());
-      labels_.erase(std::unique(labels_.begin(), labels_.end()), labels_.end());
+    const auto count = static_cast<std::size_t>(end - begin);
+    for (std::size_t r = 0; r < count; ++r) space.place(sparse_row(X, begin + static_cast<std::int64_t>(r)), rooms_[r]);
+    if (n_near > 0) space.find_lists(rooms_.data(), count);
+    for (std::size_t r = 0; r < count; ++r) {
+      const std::int64_t* const ends = candidates.indptr + begin + r;
+      labels_.assign(candidates.indices + ends[0], candidates.indices + ends[1]);
+      if (n_near > 0) add_nearest(space, rooms_[r], n_near);
+      keep(space, rooms_[r], n_kept, out);
     }
+  }
+
+ private:
+  void add_nearest(const LabelSpace& space, SpaceRoom& room, std::int64_t n_near) {
+    const auto count = static_cast<std::ptrdiff_t>(labels_.size());
+    space.find_nearest(n_near, nullptr, room, labels_);
+    std::sort(labels_.begin() + count, labels_.end());
+    std::inplace_merge(labels_.begin(), labels_.begin() + count, labels_.end());
+    labels_.erase(std::unique(labels_.begin(), labels_.end()), labels_.end());
+  }
+
+  void keep(const LabelSpace& space, const SpaceRoom& room, std::int64_t n_kept, GrowingCsr& out) {
     const std::size_t found = labels_.size();
-    if (room_.is_placed && static_cast<std::int64_t>(found) > n_kept) {
+    if (room.is_placed && static_cast<std::int64_t>(found) > n_kept) {
       cosines_.resize(found);
-      space.cosines(room_, labels_.data(), static_cast<std::int64_t>(found), cosines_.data());
+      space.cosines(room, labels_.data(), static_cast<std::int64_t>(found), cosines_.data());
       auto threshold = largest_.threshold(cosines_.data(), found, n_kept);
       for (std::size_t i = 0; i < found; ++i) {
         if (threshold.admits(cosines_[i])) out.indices.push(labels_[i]);
@@ -271,8 +286,7 @@ class SpaceSieve {
     out.end_row();
   }
 
- private:
-  SpaceRoom room_;
+  std::array<SpaceRoom, kSievedRows> rooms_;
   LargestValues largest_;
   std::vector<std::int32_t> labels_;
   std::vector<float> cosines_;
@@ -388,10 +402,8 @@ void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& 
   parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
     sieves.lend([&](SpaceSieve& sieve) {
       GrowingCsr& piece = pieces[static_cast<std::size_t>(begin / kRowsPerTask)];
-      for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t first = candidates.indptr[r];
-        sieve.add(space, sparse_row(X, r), candidates.indices + first, candidates.indptr[r + 1] - first, n_near, n_kept,
-                  piece);
+      for (std::int64_t r = begin; r < end; r += kSievedRows) {
+        sieve.add(space, X, candidates, r, std::min(r + kSievedRows, end), n_near, n_kept, piece);
       }
     });
   });

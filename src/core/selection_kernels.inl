@@ -73,7 +73,7 @@ constexpr std::int64_t kFewValues = 512;
 // The bits of positive floats, taken for whole numbers, are in the order of the floats. The line is looked for by
 // halving: from the largest value downwards, for the kept ones are near to it. Once it is known where few values lie,
 // these alone are looked at.
-float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) {
+float nth_by_halving(const float* values, std::int64_t count, std::int64_t wanted) {
   Whole tops = {};
   for (std::int64_t i = 0; i < count; i += 8) {
     const Whole bits = whole_at(values + i);
@@ -90,13 +90,13 @@ float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) 
     from_low = count_from(values, count, low);
   }
   float few[kFewValues + 16];
-  if (from_low > wanted && from_low <= kFewValues && from_low < count / 2) {
-    float least;
-    __builtin_memcpy(&least, &low, sizeof least);
-    count = copy_from(values, count, least, few);
-    values = few;
-  }
   while (from_low > wanted && high - low > 1) {
+    if (values != few && from_low <= kFewValues && from_low < count / 2) {
+      float least;
+      __builtin_memcpy(&least, &low, sizeof least);
+      count = copy_from(values, count, least, few);
+      values = few;
+    }
     const std::int32_t middle = low + (high - low) / 2;
     const std::int64_t from_middle = count_from(values, count, middle);
     if (from_middle >= wanted) {
@@ -109,6 +109,35 @@ float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) 
   float least;
   __builtin_memcpy(&least, &low, sizeof least);
   return least;
+}
+
+constexpr int kGroups = 64;
+
+// Of many values, and few wanted ones, most can be left out at once: that many of the largest values of 64 groups are
+// among the wanted ones or above the line.
+float nth_largest(const float* values, std::int64_t count, std::int64_t wanted) {
+  if (count < 4 * kGroups || 3 * wanted > kGroups) return nth_by_halving(values, count, wanted);
+  Whole tops[kGroups / 8] = {};
+  std::int64_t i = 0;
+  for (; i + kGroups <= count; i += kGroups) {
+    for (int g = 0; g < kGroups / 8; ++g) {
+      const Whole bits = whole_at(values + i + 8 * g);
+      tops[g] = bits > tops[g] ? bits : tops[g];
+    }
+  }
+  for (int g = 0; i < count; i += 8, ++g) {
+    const Whole bits = whole_at(values + i);
+    tops[g] = bits > tops[g] ? bits : tops[g];
+  }
+  float of_groups[kGroups];
+  __builtin_memcpy(of_groups, tops, sizeof of_groups);
+  const float line = nth_by_halving(of_groups, kGroups, wanted);
+  std::int32_t bits;
+  __builtin_memcpy(&bits, &line, sizeof bits);
+  const std::int64_t above = count_from(values, count, bits);
+  if (above <= wanted || above > kFewValues) return above == wanted ? line : nth_by_halving(values, count, wanted);
+  float few[kFewValues + 16];
+  return nth_by_halving(few, copy_from(values, count, line, few), wanted);
 }
 
 std::int64_t places_from(const float* values, std::int64_t count, float least, std::int32_t* places) {

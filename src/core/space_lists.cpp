@@ -10,6 +10,7 @@ namespace labelprism {
 namespace {
 
 constexpr float kAboveZero = 2;  // only cosines above 0 are compared: some lists are nearest even to a row far from all
+constexpr std::size_t kCentresAtOnce = 24 * kTileVectors;  // 27 KiB
 constexpr int kRounds = 2;
 constexpr std::int64_t kLongest = 4;  // times the usual number of labels
 constexpr std::int64_t kLabelsPerTask = 256;
@@ -154,27 +155,47 @@ SpaceLists::SpaceLists(const SpaceVector* labels, const float* scale, const std:
   for (std::size_t list = 0; list < sums.size(); ++list) sums[list].write(centres_, list);
 }
 
-void SpaceLists::find_nearest(const BlockKernels& kernels, std::int64_t wanted, const std::uint8_t* allowed,
-                              SpaceRoom& room, std::vector<std::int32_t>& found) const {
-  room.row_.set(room.vector.data());
-  room.reserve(centres_.size());
-  centres_.cosines(kernels, 0, centres_.size(), room.row_, kAboveZero, room.cosines_.data());
-  find_largest(kernels, room.cosines_, centres_.size(), n_searched(n_lists_), room.lists_);
-  room.labels_.clear();
-  for (const std::int32_t list : room.lists_) {
-    const std::size_t first = begin_[static_cast<std::size_t>(list)], end = begin_[list + 1u];
-    const std::size_t before = room.labels_.size();
-    room.labels_.insert(room.labels_.end(), label_.begin() + static_cast<std::ptrdiff_t>(first),
-                        label_.begin() + static_cast<std::ptrdiff_t>(end));
-    room.reserve(room.labels_.size());
-    vectors_.cosines(kernels, first, end, room.row_, 0, room.cosines_.data() + before);
-    for (std::size_t at = before; allowed && at < room.labels_.size(); ++at) {
-      const std::int32_t label = room.labels_[at];
-      if (label < 0 || !allowed[label]) room.cosines_[at] = 0;
+// A few centres after the other are compared with all rows: they stay in the first-level cache meanwhile.
+void SpaceLists::find_lists(const BlockKernels& kernels, SpaceRoom* rooms, std::size_t count) const {
+  for (std::size_t r = 0; r < count; ++r) {
+    rooms[r].row_.set(rooms[r].vector.data());
+    rooms[r].reserve(centres_.size());
+  }
+  for (std::size_t begin = 0; begin < centres_.size(); begin += kCentresAtOnce) {
+    const std::size_t end = std::min(begin + kCentresAtOnce, centres_.size());
+    for (std::size_t r = 0; r < count; ++r) {
+      centres_.cosines(kernels, begin, end, rooms[r].row_, kAboveZero, rooms[r].cosines_.data() + begin);
     }
   }
-  find_largest(kernels, room.cosines_, room.labels_.size(), wanted, room.nearest_);
-  for (const std::int32_t at : room.nearest_) found.push_back(room.labels_[static_cast<std::size_t>(at)]);
+  for (std::size_t r = 0; r < count; ++r) {
+    find_largest(kernels, rooms[r].cosines_, centres_.size(), n_searched(n_lists_), rooms[r].lists_);
+  }
+}
+
+void SpaceLists::find_nearest(const BlockKernels& kernels, std::int64_t wanted, const std::uint8_t* allowed,
+                              SpaceRoom& room, std::vector<std::int32_t>& found) const {
+  std::size_t count = 0;
+  for (const std::int32_t list : room.lists_) {
+    const std::size_t first = begin_[static_cast<std::size_t>(list)], end = begin_[list + 1u];
+    room.reserve(count + end - first);
+    float* const cosines = room.cosines_.data() + count;
+    vectors_.cosines(kernels, first, end, room.row_, 0, cosines);
+    for (std::size_t at = first; allowed && at < end; ++at) {
+      if (label_[at] < 0 || !allowed[label_[at]]) cosines[at - first] = 0;
+    }
+    count += end - first;
+  }
+  find_largest(kernels, room.cosines_, count, wanted, room.nearest_);
+  const std::int32_t* list = room.lists_.begin();
+  std::size_t before = 0;  // labels of the lists before this one
+  for (const std::int32_t place : room.nearest_) {
+    const auto at = static_cast<std::size_t>(place);
+    while (at - before >= begin_[*list + 1u] - begin_[static_cast<std::size_t>(*list)]) {
+      before += begin_[*list + 1u] - begin_[static_cast<std::size_t>(*list)];
+      ++list;
+    }
+    found.push_back(label_[begin_[static_cast<std::size_t>(*list)] + at - before]);
+  }
 }
 
 void find_lists(const SpaceVector* labels, const float* scale, std::int64_t n_labels, std::int64_t usual_labels,

@@ -26,7 +26,6 @@ class SpaceRoom {
 
   TileRow row_;
   std::vector<float> cosines_;
-  std::vector<std::int32_t> labels_;
   Largest nearest_, lists_;
 };
 
@@ -39,8 +38,11 @@ class SpaceLists {
 
   bool empty() const { return begin_.empty(); }
 
-  // Adds the `wanted` labels nearest to the row, of those in the lists that are nearest to it, to `found`, in no order
-  // of interest. Of labels that are not allowed (null: all are), or that are at a right angle to the row, none is.
+  // Finds the lists nearest to some rows: before find_nearest.
+  void find_lists(const BlockKernels& kernels, SpaceRoom* rooms, std::size_t count) const;
+
+  // Adds the `wanted` labels nearest to the row, of those in the lists that were found, to `found`, in no order of
+  // interest. Of labels that are not allowed (null: all are), or that are at a right angle to the row, none is.
   void find_nearest(const BlockKernels& kernels, std::int64_t wanted, const std::uint8_t* allowed, SpaceRoom& room,
                     std::vector<std::int32_t>& found) const;
 

@@ -16,20 +16,19 @@ void TileRow::set(const float* vector) {
   }
 }
 
-SpaceTiles::SpaceTiles(std::size_t count)
-    : tiles_(padded(count) / kTileVectors), sums_(padded(count), 0), scale_(padded(count), 0.0f) {
+SpaceTiles::SpaceTiles(std::size_t count) : tiles_(padded(count) / kTileVectors) {
   if (!tiles_.empty()) std::memset(static_cast<void*>(tiles_.data()), 0, tiles_.size() * sizeof(SpaceTile));
 }
 
 void SpaceTiles::set(std::size_t at, const SpaceVector& vector, float scale) {
   SpaceTile& tile = tiles_[at / kTileVectors];
-  std::int32_t sum = 0;
+  const std::size_t place = at % kTileVectors;
+  tile.scale[place] = scale;
+  tile.sum[place] = 0;
   for (int q = 0; q < kSpaceWidth / 4; ++q) {
-    std::memcpy(tile.steps[q][at % kTileVectors], vector.steps + 4 * q, 4);
-    for (int k = 0; k < 4; ++k) sum += vector.steps[4 * q + k];
+    std::memcpy(tile.steps[q][place], vector.steps + 4 * q, 4);
+    for (int k = 0; k < 4; ++k) tile.sum[place] += vector.steps[4 * q + k];
   }
-  sums_[at] = sum;
-  scale_[at] = scale;
 }
 
 }  // namespace labelprism

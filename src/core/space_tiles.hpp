@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "block_kernels.hpp"
 #include "large_vector.hpp"
@@ -30,23 +29,20 @@ class SpaceTiles {
   void set(std::size_t at, const SpaceVector& vector, float scale);
 
   // How many there is room for: a multiple of kTileVectors.
-  std::size_t size() const { return scale_.size(); }
+  std::size_t size() const { return tiles_.size() * kTileVectors; }
 
   // The cosines of vectors `begin` to `end`, which are multiples of kTileVectors, each and `above`; 0 for those that
   // are 0.
   void cosines(const BlockKernels& kernels, std::size_t begin, std::size_t end, const TileRow& row, float above,
                float* cosines) const {
-    kernels.tile_cosines(tiles_.data() + begin / kTileVectors, sums_.data() + begin, scale_.data() + begin,
-                         static_cast<std::int64_t>((end - begin) / kTileVectors), row.steps.data(), row.scale, above,
-                         cosines);
+    kernels.tile_cosines(tiles_.data() + begin / kTileVectors, static_cast<std::int64_t>((end - begin) / kTileVectors),
+                         row.steps.data(), row.scale, above, cosines);
   }
 
   static std::size_t padded(std::size_t count) { return (count + kTileVectors - 1) / kTileVectors * kTileVectors; }
 
  private:
   LargeVector<SpaceTile> tiles_;
-  std::vector<std::int32_t> sums_;  // of the steps of each vector
-  std::vector<float> scale_;
 };
 
 }  // namespace labelprism

@@ -17,6 +17,8 @@ struct SpaceVector {
 inline constexpr int kTileVectors = 16;
 struct SpaceTile {
   std::int8_t steps[kSpaceWidth / 4][kTileVectors][4];
+  std::int32_t sum[kTileVectors];  // of the steps of each
+  float scale[kTileVectors];       // of a step
 };
 
 // A vector that is compared with tiles, in steps of its largest number: so few that two products with steps of a

@@ -221,4 +221,6 @@ def test_instruction_sets_are_those_of_the_processor() -> None:
         expected.append("avx2")
     if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= flags:
         expected.append("avx512")
+        if "avx512_vnni" in flags:
+            expected.append("avx512_vnni")
     assert _core.instruction_sets() == expected
