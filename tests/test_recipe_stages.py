@@ -10,7 +10,14 @@ import scipy.sparse as sp
 
 from labelprism.heads.blend import NOT_REACHED
 from labelprism.recipe import PRESETS, RecipeSettings
-from labelprism.recipe_stages import DataSize, Opinions, learned_blend, mining_of, settings_for_data
+from labelprism.recipe_stages import (
+    DataSize,
+    Opinions,
+    learned_blend,
+    mining_of,
+    settings_for_data,
+    settings_without_sieve,
+)
 
 CLUSTERED = RecipeSettings(cluster_gain=-1e9)
 
@@ -121,7 +128,7 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
     adapted = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**6, 100))
     assert adapted.head == {"tolerance": 0.5, "passes": passes}
     several = settings_for_data(settings, DataSize(n_rows, 5000, 4.0, 10**6, 100))
-    assert several.space_passes == (8 if n_rows < 100_000 else 6)
+    assert several.space_passes == (8 if n_rows < 100_000 else 5)
     assert adapted.space_passes == 8  # rows look for candidates in it, or are few
     of_many_values = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**7, 100))
     assert of_many_values.space_passes == 4
@@ -137,7 +144,13 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
         ("accurate", 5000, 1.0, 9, 30, 50),
         ("fast", 5000, 1.0, 1, 2**31 - 1, 1),  # all labels in one leaf
         ("fast", 5000, 4.0, 1, 50, 32),
-        ("fast", 159, 1.0, 1, 50, 75),
+        ("fast", 120, 5.0, 2, 80, 60),
+        ("fast", 159, 4.9, 1, 50, 60),
+        ("fast", 1499, 5.0, 2, 80, 60),
+        ("fast", 1500, 5.0, 1, 50, 36),
+        ("default", 200, 1.0, 2, 60, 100),  # most labels are candidates anyway
+        ("default", 201, 1.0, 3, 30, 100),
+        ("accurate", 159, 1.0, 9, 30, 50),
     ],
 )
 def test_trees_are_shallow_where_a_space_keeps_the_nearest_candidates(
@@ -167,6 +180,35 @@ def test_many_rows_look_for_candidates_while_a_space_is_learned_in_place_of_tree
     for other in (few_rows, several, settings_for_data(replace(settings, mined_every=0), size)):
         assert mining_of(other) is None
         assert other.for_examples().strong_features == 16
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_entries", "n_labels", "has_head"),
+    [
+        (100_000, 10**7, 25_001, False),
+        (100_000, 10**7, 25_000, True),  # labels have eight examples
+        (100_000, 10**7 - 1, 25_001, True),
+        (99_999, 10**7, 25_001, True),  # too few rows to look for candidates
+    ],
+)
+def test_there_is_no_head_where_a_space_tells_many_rows_of_rare_labels_apart(
+    n_rows: int, n_entries: int, n_labels: int, has_head: bool
+) -> None:
+    settings, size = PRESETS["default"], DataSize(n_rows, n_labels, 2.0, n_entries, 100)
+    adapted = settings_for_data(settings, size)
+    assert adapted.use_head == has_head
+    mining = mining_of(adapted)
+    if not has_head:
+        assert mining == (2, 6, 6)  # in the second half of four passes again
+        assert adapted.label_clusterings == 0
+        without = settings_without_sieve(adapted, settings.use_head)
+        assert (without.use_head, without.kept_candidates, without.space_candidates) == (True, 0, 0)
+    elif n_rows == 100_000:
+        assert mining is not None
+        assert mining.n_kept == adapted.for_examples().kept_candidates > 6
+    assert not settings_for_data(replace(settings, use_head=False), size).use_head
+    for preset in ("accurate", "fast"):
+        assert settings_for_data(PRESETS[preset], size).use_head == (has_head or preset == "accurate")
 
 
 def test_near_examples_are_not_asked_where_labels_have_few() -> None:

@@ -170,23 +170,25 @@ void bind_label_space(nb::module_& m) {
           "sieved",
           [](const LabelSpace& self, Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<float> data,
              Vector<std::int64_t> candidate_indptr, Vector<std::int32_t> candidates, std::int64_t n_near,
-             std::int64_t n_kept, int n_threads) {
+             std::int64_t n_kept, int n_threads, std::int64_t most_lists) {
             const CsrView X = checked_csr(indptr, indices, data, self.n_features());
             const CsrView given = checked_labels(candidate_indptr, candidates, self.n_labels());
             require(X.n_rows == given.n_rows, "X and candidates must have the same rows");
             require(n_kept >= 1 && n_near >= 0 && (n_near == 0 || self.has_lists()),
                     "n_kept must be at least 1, n_near at least 0, and 0 where there are no lists");
+            require(most_lists >= 1, "most_lists must be at least 1");
             GrowingCsr sieved;
             {
               const nb::gil_scoped_release release;
-              sieve_candidates(self, X, given, n_near, n_kept, n_threads, sieved);
+              sieve_candidates(self, X, given, {n_near, n_kept, most_lists}, n_threads, sieved);
             }
             return std::pair(take(sieved.indptr), take(sieved.indices));
           },
           array("indptr"), array("indices"), array("data"), array("candidate_indptr"), array("candidates"), "n_near"_a,
-          "n_kept"_a, "n_threads"_a = 1,
+          "n_kept"_a, "n_threads"_a = 1, "most_lists"_a = kMostLists,
           "The `n_kept` candidates nearest to each row, of those given, which ascend within a row, and of the `n_near` "
-          "labels that lists find; as CSR without values. All of them where a row has none of the features.");
+          "labels that lists find, at most `most_lists` for a row; as CSR without values. All of them where a row has "
+          "none of the features.");
 }
 
 }  // namespace labelprism

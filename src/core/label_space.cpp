@@ -25,7 +25,7 @@ constexpr std::int64_t kDrawnCandidates = 3;
 constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows;
 constexpr std::int64_t kBatchRows = 1024;  // their features move together
 constexpr std::int64_t kRowsPerTask = 64;  // whole blocks
-constexpr std::int64_t kSievedRows = 16;  // look for the lists near them together
+constexpr std::int64_t kSievedRows = 16;   // look for the lists near them together
 constexpr std::int64_t kLabelsPerTask = 1024;
 constexpr std::int64_t kLine = 16;  // entries in a line of the cache
 constexpr std::int64_t kAhead = 8;  // rows
@@ -250,15 +250,15 @@ class SpaceSieve {
  public:
   // Adds the rows `begin` to `end`, at most kSievedRows.
   void add(const LabelSpace& space, const CsrView& X, const CsrView& candidates, std::int64_t begin, std::int64_t end,
-           std::int64_t n_near, std::int64_t n_kept, GrowingCsr& out) {
+           const Sieve& sieve, GrowingCsr& out) {
     const auto count = static_cast<std::size_t>(end - begin);
     for (std::size_t r = 0; r < count; ++r) space.place(sparse_row(X, begin + static_cast<std::int64_t>(r)), rooms_[r]);
-    if (n_near > 0) space.find_lists(rooms_.data(), count);
+    if (sieve.n_near > 0) space.find_lists(sieve.most_lists, rooms_.data(), count);
     for (std::size_t r = 0; r < count; ++r) {
       const std::int64_t* const ends = candidates.indptr + begin + r;
       labels_.assign(candidates.indices + ends[0], candidates.indices + ends[1]);
-      if (n_near > 0) add_nearest(space, rooms_[r], n_near);
-      keep(space, rooms_[r], n_kept, out);
+      if (sieve.n_near > 0) add_nearest(space, rooms_[r], sieve.n_near);
+      keep(space, rooms_[r], sieve.n_kept, out);
     }
   }
 
@@ -395,15 +395,15 @@ void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& can
   });
 }
 
-void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& candidates, std::int64_t n_near,
-                      std::int64_t n_kept, int n_threads, GrowingCsr& sieved) {
+void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& candidates, const Sieve& sieve,
+                      int n_threads, GrowingCsr& sieved) {
   std::vector<GrowingCsr> pieces(static_cast<std::size_t>((X.n_rows + kRowsPerTask - 1) / kRowsPerTask));
   Lender<SpaceSieve> sieves;
   parallel_ranges(X.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
-    sieves.lend([&](SpaceSieve& sieve) {
+    sieves.lend([&](SpaceSieve& rows) {
       GrowingCsr& piece = pieces[static_cast<std::size_t>(begin / kRowsPerTask)];
       for (std::int64_t r = begin; r < end; r += kSievedRows) {
-        sieve.add(space, X, candidates, r, std::min(r + kSievedRows, end), n_near, n_kept, piece);
+        rows.add(space, X, candidates, r, std::min(r + kSievedRows, end), sieve, piece);
       }
     });
   });

@@ -65,9 +65,11 @@ class LabelSpace {
   // The cosines of the row that was placed and of labels, which are in range.
   void cosines(const SpaceRoom& room, const std::int32_t* labels, std::int64_t count, float* cosines) const;
 
-  // Finds the lists nearest to rows that were placed, which find_nearest looks through. Those of several rows at once
-  // take less time.
-  void find_lists(SpaceRoom* rooms, std::size_t count) const { lists_.find_lists(*kernels_, rooms, count); }
+  // Finds the lists nearest to rows that were placed, at most so many for each, which find_nearest looks through. Those
+  // of several rows at once take less time.
+  void find_lists(std::int64_t most, SpaceRoom* rooms, std::size_t count) const {
+    lists_.find_lists(*kernels_, most, rooms, count);
+  }
 
   // Adds the labels nearest to the row that was placed; see SpaceLists.
   void find_nearest(std::int64_t wanted, const std::uint8_t* allowed, SpaceRoom& room,
@@ -84,9 +86,13 @@ class LabelSpace {
 // The cosines of rows and their candidates, entry by entry.
 void space_cosines(const LabelSpace& space, const CsrView& X, const CsrView& candidates, int n_threads, float* cosines);
 
+struct Sieve {
+  std::int64_t n_near, n_kept, most_lists;
+};
+
 // The `n_kept` candidates of each row that are nearest to it, of those given, which ascend, and of the `n_near` labels
-// that lists find; all of them where a row has no place. Without values.
-void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& candidates, std::int64_t n_near,
-                      std::int64_t n_kept, int n_threads, GrowingCsr& sieved);
+// that lists find, at most so many of them; all candidates where a row has no place. Without values.
+void sieve_candidates(const LabelSpace& space, const CsrView& X, const CsrView& candidates, const Sieve& sieve,
+                      int n_threads, GrowingCsr& sieved);
 
 }  // namespace labelprism

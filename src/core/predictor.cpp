@@ -41,7 +41,7 @@ void Predictor::retrieve(const SparseRow& row, const AllowList& allowed, Predict
   auto& found = room.retrieved_;
   found.clear();
   if (space_ && space_->has_lists() && settings_.space_candidates > 0) {
-    space_->find_lists(&room.space_, 1);
+    space_->find_lists(kMostLists, &room.space_, 1);
     space_->find_nearest(settings_.space_candidates, allowed.flags, room.space_, found);
   }
   if (settings_.centroid_candidates > 0 || settings_.vote_candidates > 0) add_by_features(row, allowed, room);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr unsigned kOsxsave = 1u << 27, kAvx = 1u << 28;  // leaf 1, ecx
 constexpr unsigned kAvx2 = 1u << 5, kAvx512f = 1u << 16, kAvx512dq = 1u << 17, kAvx512bw = 1u << 30,
-                   kAvx512vl = 1u << 31;                              // leaf 7, ebx
-constexpr unsigned kAvx512vnni = 1u << 11;                            // leaf 7, ecx
+                   kAvx512vl = 1u << 31;    // leaf 7, ebx
+constexpr unsigned kAvx512vnni = 1u << 11;  // leaf 7, ecx
 constexpr unsigned kAllOfAvx512 = kAvx2 | kAvx512f | kAvx512dq | kAvx512bw | kAvx512vl;
 constexpr unsigned kSavesAvx = 0x6, kSavesAvx512 = kSavesAvx | 0xe0;  // of XCR0: registers that the system saves
 

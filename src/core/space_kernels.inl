@@ -51,8 +51,8 @@ void dot_vectors(const SpaceVector* table, const std::int32_t* at, std::int64_t 
 constexpr int kLogOfRaise = 6;
 static_assert(1 << kLogOfRaise == kTileRowSteps + 1);
 
-// The inner products of steps of a row, raised by kTileRowSteps + 1, with the sixteen vectors of a tile, and the cosines
-// that come of them. Whole numbers: no rounding, in whatever order they are added up.
+// The inner products of steps of a row, raised by kTileRowSteps + 1, with the sixteen vectors of a tile, and the
+// cosines that come of them. Whole numbers: no rounding, in whatever order they are added up.
 #if defined(__AVX512BW__)
 inline __m512i tile_products(const SpaceTile& tile, const std::int32_t* fours) {
   __m512i total[4] = {};  // four chains, or each addition would wait for the one before it

@@ -12,12 +12,13 @@ namespace {
 constexpr float kAboveZero = 2;  // only cosines above 0 are compared: some lists are nearest even to a row far from all
 constexpr std::size_t kCentresAtOnce = 24 * kTileVectors;  // 27 KiB
 constexpr int kRounds = 2;
+constexpr std::size_t kSampled = 4;   // before the last round, one label in so many moves the centres
 constexpr std::int64_t kLongest = 4;  // times the usual number of labels
 constexpr std::int64_t kLabelsPerTask = 256;
 
 // How many lists are looked at for a row: more where there are many, of which more are near.
 std::int64_t n_searched(std::int64_t n_lists) {
-  return std::clamp<std::int64_t>(std::lrint(std::sqrt(static_cast<double>(n_lists)) / 5), 4, 16);
+  return std::clamp<std::int64_t>(std::lrint(std::sqrt(static_cast<double>(n_lists)) / 5), 4, kMostLists);
 }
 
 // Finds the largest values, and of equals the first ones.
@@ -74,16 +75,17 @@ class ListMeans {
     }
   }
 
-  // Puts every label to its nearest centre.
-  void assign(int n_threads) {
+  // Puts one label in `every` to its nearest centre.
+  void assign(std::size_t every, int n_threads) {
     const BlockKernels& kernels = block_kernels();
-    const auto n = static_cast<std::int64_t>(placed_.size());
+    const auto n = static_cast<std::int64_t>((placed_.size() + every - 1) / every);
     parallel_ranges(n, kLabelsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
       TileRow row;
       Largest nearest;
       std::vector<float> cosines(centres_.size());
       std::array<float, kSpaceWidth> vector;
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      for (auto i = static_cast<std::size_t>(begin) * every; i < static_cast<std::size_t>(end) * every; i += every) {
+        if (i >= placed_.size()) break;
         const SpaceVector& label = labels_[placed_[i]];
         std::copy_n(label.steps, kSpaceWidth, vector.begin());
         row.set(vector.data());
@@ -95,10 +97,10 @@ class ListMeans {
     });
   }
 
-  // Moves every centre to its labels; one that has none stays.
-  void move() {
+  // Moves every centre to its labels, of one in `every`; one that has none stays.
+  void move(std::size_t every) {
     std::vector<Centre> sums(n_lists_);
-    for (std::size_t i = 0; i < placed_.size(); ++i) {
+    for (std::size_t i = 0; i < placed_.size(); i += every) {
       sums[static_cast<std::size_t>(list_of_[i])].add(labels_[placed_[i]], scale_[placed_[i]]);
     }
     for (std::size_t list = 0; list < n_lists_; ++list) sums[list].write(centres_, list);
@@ -156,7 +158,7 @@ SpaceLists::SpaceLists(const SpaceVector* labels, const float* scale, const std:
 }
 
 // A few centres after the other are compared with all rows: they stay in the first-level cache meanwhile.
-void SpaceLists::find_lists(const BlockKernels& kernels, SpaceRoom* rooms, std::size_t count) const {
+void SpaceLists::find_lists(const BlockKernels& kernels, std::int64_t most, SpaceRoom* rooms, std::size_t count) const {
   for (std::size_t r = 0; r < count; ++r) {
     rooms[r].row_.set(rooms[r].vector.data());
     rooms[r].reserve(centres_.size());
@@ -168,7 +170,7 @@ void SpaceLists::find_lists(const BlockKernels& kernels, SpaceRoom* rooms, std::
     }
   }
   for (std::size_t r = 0; r < count; ++r) {
-    find_largest(kernels, rooms[r].cosines_, centres_.size(), n_searched(n_lists_), rooms[r].lists_);
+    find_largest(kernels, rooms[r].cosines_, centres_.size(), std::min(n_searched(n_lists_), most), rooms[r].lists_);
   }
 }
 
@@ -206,10 +208,11 @@ void find_lists(const SpaceVector* labels, const float* scale, std::int64_t n_la
   }
   const auto n_placed = static_cast<std::int64_t>(placed.size());
   ListMeans means(labels, scale, placed, (n_placed + usual_labels - 1) / usual_labels, seed);
-  for (int round = 0; round < kRounds; ++round) {
-    means.assign(n_threads);
-    if (round + 1 < kRounds) means.move();
+  for (int round = 1; round < kRounds; ++round) {
+    means.assign(kSampled, n_threads);
+    means.move(kSampled);
   }
+  means.assign(1, n_threads);
   const std::int32_t n_lists = means.write(static_cast<std::size_t>(kLongest * usual_labels), list_of_label);
   for (std::int64_t i = 0; i < n_labels; ++i) {
     if (!(scale[i] > 0)) list_of_label[i] = n_lists;

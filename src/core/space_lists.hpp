@@ -12,6 +12,8 @@
 
 namespace labelprism {
 
+inline constexpr std::int64_t kMostLists = 16;  // that are ever looked through for a row
+
 // A row in the space, and room for what is looked up for it.
 class SpaceRoom {
  public:
@@ -38,8 +40,8 @@ class SpaceLists {
 
   bool empty() const { return begin_.empty(); }
 
-  // Finds the lists nearest to some rows: before find_nearest.
-  void find_lists(const BlockKernels& kernels, SpaceRoom* rooms, std::size_t count) const;
+  // Finds the lists nearest to some rows, at most so many for each: before find_nearest.
+  void find_lists(const BlockKernels& kernels, std::int64_t most, SpaceRoom* rooms, std::size_t count) const;
 
   // Adds the `wanted` labels nearest to the row, of those in the lists that were found, to `found`, in no order of
   // interest. Of labels that are not allowed (null: all are), or that are at a right angle to the row, none is.

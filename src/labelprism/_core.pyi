@@ -687,6 +687,7 @@ class LabelSpace:
         n_near: int,
         n_kept: int,
         n_threads: int = 1,
+        most_lists: int = 16,
     ) -> tuple[Int64, Int32]: ...
 
 class Predictor:

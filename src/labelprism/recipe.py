@@ -7,7 +7,7 @@ no other row has: the head goes on from where it was, which costs little, and th
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
@@ -58,6 +58,7 @@ from labelprism.recipe_stages import (
     rounded,
     said_of_held_out,
     settings_for_data,
+    settings_without_sieve,
     sieving_space,
 )
 
@@ -204,7 +205,8 @@ class _Training:
     def __init__(
         self, settings: RecipeSettings, objective: Objective, n_jobs: int | None, seed: int, stages: Stages
     ) -> None:
-        self.settings, self.objective, self.n_jobs, self.seed, self.stages = settings, objective, n_jobs, seed, stages
+        self.asked = self.settings = settings
+        self.objective, self.n_jobs, self.seed, self.stages = objective, n_jobs, seed, stages
         self.n_threads = thread_count(n_jobs)
         self.seconds: dict[str, float] = {}
         self._since = perf_counter()
@@ -230,7 +232,7 @@ class _Training:
         if learned_from is not None and space is not None and space.lists is not None:
             found = self._sieved(forest, centre, norms, rows, found, space, learned_from.mined)
         else:
-            self.settings = replace(self.settings, kept_candidates=0, space_candidates=0)
+            self.settings = settings_without_sieve(self.settings, self.asked.use_head)
         self._tables = None
         self._note("space")
         clusters = self._clusters(centre)

@@ -8,7 +8,7 @@ from typing import Any
 
 # While trees grow an example goes one way, that of its router, directions are found in one step, and routers learn from
 # a sample where nodes are large: beside the other experts hardly anything is lost by it. Predictions take several ways.
-_QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1, "max_rows": 50_000}
+_QUICK_GROWTH: dict[str, Any] = {"routing": "hard", "sketch_steps": 1, "max_rows": 20_000}
 # Both ways, but by routes narrower than the forest's own.
 _GROWTH: dict[str, Any] = {"growth_noise": 0.05, "prune_below": 0.3}
 MOST_CANDIDATES = 30_000  # of one kind; predictor.hpp
@@ -37,6 +37,9 @@ class RecipeSettings:
         Where there are fewer labels, neither centroids nor votes bring in any: the forest finds them all,
     candidates_of_few : int
         and brings in at least so many then.
+    forest_of_fewest, forest_of_few : dict
+        Parameters of the forest where that is half of all labels or more, in place of more trees: most labels are
+        candidates anyway; and where labels are few, and rows have `most_trees_from_labels_per_row` of them on average.
     training_candidates, training_votes : int
         Those of the forest and by votes for the examples that the head learns from.
     candidates_per_label : float
@@ -112,9 +115,15 @@ class RecipeSettings:
         itself. If there are no more labels than that, no tree grows, and the forest brings in one candidate.
     mined_every : int
         Where a space is asked to keep candidates, rows look for candidates in it while it is learned, before the first
-        pass and again every so many passes: what it is learned from then, and the head. No tree grows. 0: they do not.
+        pass and again every so many passes, or when half of them are done: what it is learned from then, and the head.
+        No tree grows. 0: they do not.
     mined_from_rows : int
         Where there are fewer rows they do not either: trees cost little there.
+    mined_without_head : int
+        How many labels each row finds where there is no head, which would learn from them too.
+    head_from_examples_per_label : float
+        Where rows look for candidates, and have `many_values`, there is no head if labels have fewer examples than so
+        many on average: the space tells them apart as well.
     many_rows : int
         Where there are at least so many rows, fewer passes are enough:
     passes_of_many, space_passes_of_many : int
@@ -155,6 +164,8 @@ class RecipeSettings:
     vote_candidates: int = 20
     retrieval_from_labels: int = 1500
     candidates_of_few: int = 100
+    forest_of_fewest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 2, "stop_labels": 60})
+    forest_of_few: Mapping[str, Any] = field(default_factory=dict)
     centroid_features: int = 200
     strong_features: int = 16
     mined_features: int = 8
@@ -185,9 +196,11 @@ class RecipeSettings:
     sieved_leaf_labels: int = 200
     mined_every: int = 3
     mined_from_rows: int = 100_000
+    mined_without_head: int = 6
+    head_from_examples_per_label: float = 8.0
     many_rows: int = 100_000
     passes_of_many: int = 3
-    space_passes_of_many: int = 6
+    space_passes_of_many: int = 5
     many_values: int = 10_000_000
     space_passes_of_many_values: int = 4
     sieve_up_to_labels_per_row: float = 3.0
@@ -205,7 +218,7 @@ class RecipeSettings:
         least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
         least |= {"space_candidates": 0, "kept_candidates": 0, "training_votes": 0, "votes_for_new_labels": 0}
         least |= {"passes_of_many": 1, "space_passes_of_many": 1, "strong_features": 1, "mined_features": 1}
-        least |= {"mined_every": 0, "space_passes_of_many_values": 1}
+        least |= {"mined_every": 0, "mined_without_head": 1, "space_passes_of_many_values": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= MOST_CANDIDATES:
@@ -279,7 +292,9 @@ PRESETS: dict[str, RecipeSettings] = {
         training_candidates=20,
         centroid_candidates=20,
         vote_candidates=10,
-        candidates_of_few=75,
+        candidates_of_few=60,
+        forest_of_fewest={},
+        forest_of_few={"n_trees": 2, "stop_labels": 80, "refine_rounds": 1, "max_rows": 5000},
         label_clusterings=0,
         more_trees=0,
         space_passes=4,

@@ -102,6 +102,11 @@ class DataSize(NamedTuple):
     n_held_out: int
     """Rows that the blend is learned on."""
 
+    @property
+    def examples_per_label(self) -> float:
+        """On average."""
+        return self.n_rows * self.labels_per_row / max(self.n_labels, 1)
+
 
 def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSettings:
     """Adapt the settings to how many rows, labels and values there are, and how many labels rows have.
@@ -138,8 +143,10 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     has_votes = may_vote and labels_per_row <= settings.votes_up_to_labels_per_row
     votes = settings.vote_candidates + (0 if has_centroids else settings.centroid_candidates) + further
     mines = sieves and settings.mined_every > 0 and size.n_rows >= settings.mined_from_rows
+    passes = _space_passes(settings, size, is_large and not mines)
     if mines:
-        settings = replace(settings, sieved_leaf_labels=2**31 - 1)
+        has_head = settings.use_head and _needs_head(settings, size)
+        settings = replace(settings, sieved_leaf_labels=2**31 - 1, use_head=has_head)
     has_trees = not sieves or n_labels > settings.sieved_leaf_labels
     settings = replace(
         settings,
@@ -149,28 +156,37 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
         kept_candidates=settings.kept_candidates + (2 * more if mines else more) if sieves else 0,
-        mined_every=settings.mined_every if mines else 0,
+        mined_every=min(settings.mined_every, -(-passes // 2)) if mines else 0,
         longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
         head=_with_fewer_passes(settings) if is_large else settings.head,
-        space_passes=_space_passes(settings, size, is_large and not mines),
+        space_passes=passes,
     )
-    examples_per_label = size.n_rows * labels_per_row / max(n_labels, 1)
-    if examples_per_label < settings.examples_from_examples_per_label:
+    if size.examples_per_label < settings.examples_from_examples_per_label:
         settings = replace(settings, longest_example_list=0)
-    # Not all in one cluster.
-    fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
-    is_clustered = settings.use_head and settings.label_clusterings > 0 and fewest <= n_labels <= most
-    is_clustered = is_clustered and labels_per_row <= settings.cluster_up_to_labels_per_row
-    is_clustered = is_clustered and examples_per_label <= settings.cluster_up_to_examples_per_label
+    is_clustered = _is_clustered(settings, size)
     has_both, has_neither = is_clustered and has_space, not is_clustered and not has_space
     needs_tree = not sieves and (labels_per_row >= settings.more_trees_from_labels_per_row or not has_both)
     needs_two = not sieves and (labels_per_row >= settings.most_trees_from_labels_per_row or has_neither)
     return replace(
         settings,
         label_clusterings=settings.label_clusterings if is_clustered else 0,
-        forest=_forest_for_data(settings, sieves, settings.more_trees * (needs_tree + needs_two)),
+        forest=_forest_for_data(settings, size, sieves, settings.more_trees * (needs_tree + needs_two)),
         space_passes=settings.space_passes if has_space else 0,
     )
+
+
+def _needs_head(settings: RecipeSettings, size: DataSize) -> bool:
+    """Tell whether a head is needed where rows look for candidates in a space while it is learned."""
+    has_examples = size.examples_per_label >= settings.head_from_examples_per_label
+    return has_examples or size.n_entries < settings.many_values
+
+
+def _is_clustered(settings: RecipeSettings, size: DataSize) -> bool:
+    # Not all in one cluster.
+    fewest, most = max(settings.cluster_from_labels, settings.cluster_labels + 1), settings.cluster_up_to_labels
+    is_clustered = settings.use_head and settings.label_clusterings > 0 and fewest <= size.n_labels <= most
+    is_clustered = is_clustered and size.labels_per_row <= settings.cluster_up_to_labels_per_row
+    return is_clustered and size.examples_per_label <= settings.cluster_up_to_examples_per_label
 
 
 def _space_passes(settings: RecipeSettings, size: DataSize, takes_fewer: bool) -> int:
@@ -178,7 +194,12 @@ def _space_passes(settings: RecipeSettings, size: DataSize, takes_fewer: bool) -
     return min(passes, settings.space_passes_of_many_values) if size.n_entries >= settings.many_values else passes
 
 
-def _forest_for_data(settings: RecipeSettings, sieves: bool, more_trees: int) -> dict[str, Any]:
+def _forest_for_data(settings: RecipeSettings, size: DataSize, sieves: bool, more_trees: int) -> dict[str, Any]:
+    if size.n_labels < settings.retrieval_from_labels:
+        if settings.forest_of_fewest and size.n_labels <= 2 * settings.candidates_of_few:
+            return {**settings.forest, **settings.forest_of_fewest}
+        if settings.forest_of_few and size.labels_per_row >= settings.most_trees_from_labels_per_row:
+            return {**settings.forest, **settings.forest_of_few}
     forest = SpectralForest(**settings.forest)
     leaf_labels = max(forest.stop_labels, settings.sieved_leaf_labels) if sieves else forest.stop_labels
     return {**settings.forest, "n_trees": forest.n_trees + more_trees, "stop_labels": leaf_labels}
@@ -193,8 +214,13 @@ def mining_of(settings: RecipeSettings) -> Mining | None:
     """Return how rows look for candidates in a space while it is learned, by settings from `settings_for_data`."""
     if not settings.mined_every:
         return None
-    kept = settings.for_examples().kept_candidates
-    return Mining(settings.mined_every, kept, kept)
+    found = settings.for_examples().kept_candidates if settings.use_head else settings.mined_without_head
+    return Mining(settings.mined_every, found, found)
+
+
+def settings_without_sieve(settings: RecipeSettings, use_head: bool) -> RecipeSettings:
+    """Return the settings where a space was asked to keep candidates, and does not; `use_head` as it was before."""
+    return replace(settings, kept_candidates=0, space_candidates=0, use_head=use_head)
 
 
 def asks_examples(settings: RecipeSettings, n_labels: int, n_entries: int) -> bool:

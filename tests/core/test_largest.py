@@ -35,8 +35,20 @@ def test_many_values(instruction_set: str, scale: float) -> None:
     rng = np.random.default_rng(0)
     values = (scale * np.exp(3 * rng.standard_normal(1003))).astype(np.float32)
     values[rng.random(values.size) < 0.3] = 0
-    for wanted in (1, 2, 10, 75, 700, 1003, 5000):
+    for wanted in (1, 2, 10, 21, 22, 75, 700, 1003, 5000):
         assert _core.largest_places(values, wanted) == _reference.largest_places(values, wanted)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32 - 1), count=st.integers(250, 700), kinds=st.integers(1, 400), wanted=st.integers(1, 21)
+)
+def test_few_wanted_of_many(instruction_set: str, seed: int, count: int, kinds: int, wanted: int) -> None:
+    rng = np.random.default_rng(seed)  # groups of values are looked at first: all in one, none in some, ties across all
+    values = rng.choice((2 + rng.standard_normal(kinds)).astype(np.float32), count)
+    values[rng.random(count) < rng.choice([0.0, 0.5, 0.99])] = 0
+    values[:: rng.choice([8, 64])] += 3
+    assert _core.largest_places(values, wanted) == _reference.largest_places(values, wanted)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, 101])

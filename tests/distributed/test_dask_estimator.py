@@ -134,11 +134,15 @@ def test_nine_trees_that_are_not_spread_clusters_of_labels_near_examples_and_a_s
     np.testing.assert_allclose(np.sort(shares), np.sort(local_shares), rtol=1e-2)
 
 
-@pytest.mark.parametrize("mined_from_rows", [100_000, 0])
+@pytest.mark.parametrize(
+    ("mined_from_rows", "many_values", "sieve_loss"),
+    [(100_000, 10**9, 1.0), (0, 10**9, 1.0), (0, 0, 1.0), (0, 0, -1e9)],
+)
 def test_a_space_that_needs_no_trees(
-    rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch, mined_from_rows: int
+    rows: Any, client: Any, monkeypatch: pytest.MonkeyPatch, mined_from_rows: int, many_values: int, sieve_loss: float
 ) -> None:
-    sieve = {"space_gain": -1e9, "sieve_loss": 1.0, "mined_from_rows": mined_from_rows}
+    sieve = {"space_gain": -1e9, "sieve_loss": sieve_loss, "mined_from_rows": mined_from_rows}
+    sieve |= {"many_values": many_values, "head_from_examples_per_label": 1e9, "retrieval_from_labels": 0}
     forced = replace(PRESETS["fast"], space_from_labels=0, **sieve)
     monkeypatch.setitem(PRESETS, "fast", forced)
     X, Y = (matrix[:3000] for matrix in rows)
@@ -146,10 +150,13 @@ def test_a_space_that_needs_no_trees(
     model.fit(*(chunked(matrix, [0, 1000, 3000]) for matrix in (X, Y)))
     local = PrismClassifier(preset="fast", random_state=0).fit(X, Y)
     assert model.recipe_.settings == local.recipe_.settings
-    assert local.recipe_.settings.kept_candidates >= 20
+    keeps, has_head = sieve_loss > 0, many_values > 0 or sieve_loss < 0
+    assert (local.recipe_.settings.kept_candidates >= 20) == keeps
+    # Where the space finds no candidates after all, there is a head.
+    assert local.recipe_.settings.use_head == has_head == bool(local.recipe_.head_.nnz)
     assert set(model.recipe_.arrays) == set(local.recipe_.arrays)
     assert bool(local.recipe_.settings.mined_every) == (mined_from_rows == 0)
-    for name in ("forest_leaf_label", "space_lists", "space_labels", "head_bias"):
+    for name in ("forest_leaf_label", "space_lists", "space_labels", "head_bias")[0 if keeps else 2 :]:
         np.testing.assert_array_equal(model.recipe_.arrays[name], local.recipe_.arrays[name], err_msg=name)
 
 

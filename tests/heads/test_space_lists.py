@@ -97,6 +97,29 @@ def test_lists_find_most_of_the_nearest_among_many() -> None:
     assert near[0] == []
 
 
+def test_fewer_lists_find_fewer_of_the_nearest() -> None:
+    space, X, _ = placed(300, 30, 5000, 5)
+    nothing = np.zeros(301, np.int64), np.zeros(0, np.int32)
+    cosines = all_cosines(space, X)
+    shares = []
+    for most_lists in (1, 2, 16):
+        near = rows_of(*space.kept(X, *nothing, 10, 10, most_lists=most_lists))
+        own_lists = [set(space.lists[labels].tolist()) for labels in near]  # type: ignore[index]
+        assert max(map(len, own_lists)) == min(most_lists, 4)
+        shares.append(np.mean([len(set(own) & set(np.argsort(-cosines[i])[:10])) for i, own in enumerate(near)]))
+    assert shares[0] < shares[1] < shares[2]
+    with pytest.raises(ValueError, match="most_lists must be at least 1"):
+        space.kept(X, *nothing, 10, 10, most_lists=0)
+
+
+def test_rows_that_are_looked_up_together_find_what_each_finds_alone() -> None:
+    space, X, found = placed(40, 30, 3000, 6)
+    together = rows_of(*space.kept(X, *csr_parts(found)[:2], 8, 6))
+    for row in range(40):
+        alone = space.kept(X[[row]], *csr_parts(sp.csr_array(found[[row]]))[:2], 8, 6)
+        assert alone[1].tolist() == together[row]
+
+
 def test_the_same_bits_for_all_threads_and_processors(instruction_sets: list[str]) -> None:
     results = []
     for name in instruction_sets:

@@ -39,6 +39,10 @@ class Space(NamedTuple):
     labels: SpaceLabels
     mined: list[Lists] | None = None
 
+    def finds_candidates(self) -> bool:
+        """Tell whether it finds candidates of rows, and keeps the nearest."""
+        return self.seen.lists is not None
+
     def without_mined(self) -> Space:
         """Return what is still needed when candidates are where they belong."""
         return self._replace(mined=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -85,6 +85,7 @@ from labelprism.recipe_stages import (
     learned_blend,
     said_of_held_out,
     settings_for_data,
+    settings_without_sieve,
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -112,7 +113,8 @@ class DistributedTraining:
         self, cluster: Cluster, settings: RecipeSettings, objective: str, n_jobs: int | None, seed: int,
         limits: SpreadLimits, checkpoint: Checkpoint | None = None,
     ) -> None:  # fmt: skip
-        self.cluster, self.settings, self.objective = cluster, settings.for_objective(objective), objective
+        self.cluster, self.objective = cluster, objective
+        self.asked = self.settings = settings.for_objective(objective)
         self.n_jobs, self.seed, self.limits, self.checkpoint = n_jobs, seed, limits, checkpoint
         self.stages: Stages = NoStages() if checkpoint is None else checkpoint
         self.clusters: LabelClusters | None = None
@@ -171,6 +173,10 @@ class DistributedTraining:
             candidates = cluster.submit_all("candidates", "sieve", sieved_chunk, sieves)
             held_by = (found, held, placed, self.settings)
             found = cluster.submit("candidates", "held-sieve", sieved_found, *held_by, first=True)
+            if not self.settings.use_head:  # the space stands for it, if it finds candidates
+                finds = cluster.submit("candidates", "space-finds", Space.finds_candidates, placed, first=True)
+                if not cluster.fetch("candidates", finds):
+                    self.settings = settings_without_sieve(self.settings, self.asked.use_head)
         shards = self._head(seen, groups, candidates, held, n_held, joins, found, offered, clusters)
         cluster.watch(candidates, "finding candidates")
         self._note("candidates")
@@ -184,7 +190,7 @@ class DistributedTraining:
         examples = self._examples(seen) if n_held else []
         space: Space | None = None if placed is None else cluster.fetch("head", placed)
         if space is None or space.seen.lists is None:
-            self.settings = replace(self.settings, kept_candidates=0, space_candidates=0)
+            self.settings = settings_without_sieve(self.settings, self.settings.use_head)
         learned = self._blend(said, n_held, trained, seen, all_counts, examples, space)
         if learned.uses_examples and joins:
             examples.append(chunk_examples(said[1], self.settings.longest_example_list))

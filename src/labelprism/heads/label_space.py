@@ -33,6 +33,10 @@ WIDTH = 64
 LIST_LABELS = 96
 """The usual labels of a list; it has up to four times as many, and more when new ones join."""
 
+MOST_LISTS = 16
+"""So many lists are looked through for a row at most (space_lists.hpp)."""
+
+_MINED_LISTS = 2  # are enough for rows that only look for what they are to be told from
 _RATE = 1.5  # how far a feature moves in its first step
 _SCALE = 5.0  # of cosines in the softmax: a soft one, so that labels keep their places relative to each other
 _START = 0.3  # the size of features at first, for the steps to be large beside them
@@ -90,8 +94,9 @@ class SievingSpace(NamedTuple):
     lists: Int32 | None
 
     def kept(
-        self, X: sp.csr_array, indptr: Int64, candidates: Int32, n_near: int, n_kept: int, n_threads: int = 1
-    ) -> tuple[Int64, Int32]:
+        self, X: sp.csr_array, indptr: Int64, candidates: Int32, n_near: int, n_kept: int, n_threads: int = 1,
+        most_lists: int = MOST_LISTS,
+    ) -> tuple[Int64, Int32]:  # fmt: skip
         """Return the candidates of each row that are nearest to it, of those given and of the nearest of all labels.
 
         Of a few lists that are near the row, all labels are looked at.
@@ -106,6 +111,8 @@ class SievingSpace(NamedTuple):
         n_kept : int
             How many candidates of a row are kept.
         n_threads : int
+        most_lists : int
+            Of how many lists that are near a row the labels are looked at, at most.
 
         Returns
         -------
@@ -113,7 +120,7 @@ class SievingSpace(NamedTuple):
             Those that are kept, ascending.
         """
         space = _core.LabelSpace(*self.features, *self.labels, _NO_LISTS if self.lists is None else self.lists)
-        return space.sieved(*csr_parts(X), indptr, candidates, n_near, n_kept, n_threads)
+        return space.sieved(*csr_parts(X), indptr, candidates, n_near, n_kept, n_threads, most_lists)
 
     def lists_of(self, labels: SpaceLabels, n_threads: int = 1) -> Int32 | None:
         """Return the lists of labels of further rows; see `joined_lists`."""
@@ -355,7 +362,7 @@ def _mined(
     if candidates[0].size > n:
         given = candidates[0][: n + 1], candidates[1][: candidates[0][n]]
     space = SievingSpace(features, labels, label_lists(labels, seed, n_threads))
-    return space.kept(X, *given, mining.n_near, mining.n_kept, n_threads)
+    return space.kept(X, *given, mining.n_near, mining.n_kept, n_threads, _MINED_LISTS)
 
 
 def _used_features(X: sp.csr_array) -> Int64 | None:
