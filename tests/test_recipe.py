@@ -489,7 +489,7 @@ def test_norms_of_rows_do_not_matter(data: Any, model: DefaultRecipe) -> None:
 @pytest.mark.parametrize("preset", ["default", "accurate", "fast"])
 def test_presets_and_objectives(data: Any, preset: str, objective: Any) -> None:
     model = fit_default(*data[:2], preset=preset, objective=objective)
-    assert model.n_trees_ == {"default": 2, "accurate": 9, "fast": 1}[preset]
+    assert model.n_trees_ == {"default": 3, "accurate": 9, "fast": 1}[preset]
     assert precision_at_k(data[3], model.predict_topk(data[2], 1)[0], 1) > 0.85
 
 

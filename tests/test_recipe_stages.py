@@ -148,7 +148,9 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
         ("fast", 159, 4.9, 1, 50, 60),
         ("fast", 1499, 5.0, 2, 80, 60),
         ("fast", 1500, 5.0, 1, 50, 36),
-        ("default", 200, 1.0, 2, 60, 100),  # most labels are candidates anyway
+        ("default", 99, 1.0, 3, 30, 100),
+        ("default", 100, 1.0, 2, 60, 100),  # most labels are candidates anyway
+        ("default", 200, 1.0, 2, 60, 100),
         ("default", 201, 1.0, 3, 30, 100),
         ("accurate", 159, 1.0, 9, 30, 50),
     ],

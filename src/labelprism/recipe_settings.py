@@ -38,8 +38,9 @@ class RecipeSettings:
     candidates_of_few : int
         and brings in at least so many then.
     forest_of_fewest, forest_of_few : dict
-        Parameters of the forest where that is half of all labels or more, in place of more trees: most labels are
-        candidates anyway; and where labels are few, and rows have `most_trees_from_labels_per_row` of them on average.
+        Parameters of the forest where that is half of all labels to all of them, in place of more trees: most labels
+        are candidates anyway; and where labels are few, and rows have `most_trees_from_labels_per_row` of them on
+        average.
     training_candidates, training_votes : int
         Those of the forest and by votes for the examples that the head learns from.
     candidates_per_label : float
