@@ -232,36 +232,37 @@ struct LabelProblem {
     return passes;
   }
 
-  // From the start: positives first, so that most negatives are never moved.
+  // From the start. In the first pass positives come first, so that most negatives are never moved.
   void solve_seen(float tolerance, Random& random) {
     order.clear();
     for (std::uint32_t i = 0; i < n_seen; ++i) {
       if (examples[i].target > 0) order.push_back(i);
     }
+    shuffle(0, random);
     const std::size_t n_positives = order.size();
     for (std::uint32_t i = 0; i < n_seen; ++i) {
       if (examples[i].target < 0) order.push_back(i);
     }
     shuffle(n_positives, random);
-    descend(tolerance, max_passes, random);
-    // Examples that left the order too early come back, until a pass over all of them finds nothing to do: half as many
-    // passes are enough for what is left.
-    const int more_passes = (max_passes + 1) / 2;
-    for (int used = 0, last = 0; used < more_passes && last != 1; used += last) {
+    int used = descend(tolerance, 1, random);
+    // Then all of them again and again, until a pass over all finds nothing to do; those that rest are left out in
+    // between. In a drawn order: rows often lie sorted, and from so far the last of many alike would have their way.
+    for (int last = 0; used < max_passes && last != 1; used += last) {
       order.resize(n_seen);
       std::iota(order.begin(), order.end(), 0u);
-      last = descend(tolerance, more_passes - used, random);
+      shuffle(0, random);
+      last = descend(tolerance, max_passes - used, random);
     }
   }
 
-  // Goes on with the held-out examples and those that matter already: from so near, half the passes are enough.
+  // Goes on with the held-out examples and those that matter already: no first pass is needed from so near.
   void solve_all(float tolerance, Random& random) {
     order.clear();
     for (std::uint32_t i = 0; i < examples.size(); ++i) {
       if (i >= n_seen || examples[i].alpha > 0) order.push_back(i);
     }
     shuffle(0, random);  // or held-out examples would have the last word
-    descend(tolerance, (max_passes + 1) / 2, random);
+    descend(tolerance, std::max(max_passes - 1, 1), random);
   }
 };
 

@@ -259,7 +259,7 @@ PRESETS: dict[str, RecipeSettings] = {
     "default": RecipeSettings(),
     "accurate": RecipeSettings(
         forest={"n_trees": 9, "stop_labels": 30, "smallest": 0.1, **_GROWTH},
-        head={"tolerance": 0.3},
+        head={"tolerance": 0.3, "passes": 6},
         forest_candidates=50,
         training_candidates=50,
         training_votes=40,

@@ -196,7 +196,7 @@ def _space_passes(settings: RecipeSettings, size: DataSize, takes_fewer: bool) -
 
 def _forest_for_data(settings: RecipeSettings, size: DataSize, sieves: bool, more_trees: int) -> dict[str, Any]:
     if size.n_labels < settings.retrieval_from_labels:
-        if settings.forest_of_fewest and 1 <= size.n_labels / settings.candidates_of_few <= 2:
+        if settings.forest_of_fewest and 1 <= settings.candidates_of_few <= size.n_labels <= 2 * settings.candidates_of_few:
             return {**settings.forest, **settings.forest_of_fewest}
         if settings.forest_of_few and size.labels_per_row >= settings.most_trees_from_labels_per_row:
             return {**settings.forest, **settings.forest_of_few}

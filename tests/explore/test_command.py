@@ -37,7 +37,7 @@ def test_everything_at_once(folder: Path, capsys: pytest.CaptureFixture[str], tm
     shown = capsys.readouterr()
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "<title>Labels of texts</title>" in page.read_text(encoding="utf-8")
-    names = ["model", "node-0", "node-1", "node-2", "tree-1", "tree-2", "tree-3", "ways-1", "ways-2", "ways-3"]
+    names = ["model", "node-0", "node-1", "tree-1", "tree-2", "ways-1", "ways-2"]
     assert sorted(path.stem for path in (tmp_path / "png").iterdir()) == names
     lines = shown.out.splitlines()
     assert lines[0].split() == ["tree", "way", "depth", "mass", "most", "frequent", "labels"]

@@ -89,12 +89,12 @@ def test_recall(text_model: PrismClassifier, train: Dataset, test: Dataset) -> N
     views = {"training": explore.tree_view(text_model, train), "test": explore.tree_view(text_model, test)}
     axes = explore.recall_picture(views).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
-    assert set(lines) == {f"{name}, tree {tree}" for name in views for tree in (1, 2, 3)}
+    assert set(lines) == {f"{name}, tree {tree}" for name in views for tree in (1, 2)}
     for name, view in views.items():
         drawn = lines[f"{name}, tree 2"].get_ydata()
         np.testing.assert_allclose(drawn, 100 * view.labels.recall_by_depth[1, : drawn.size])
     alone = explore.recall_picture(views["test"]).axes[0]
-    assert [line.get_label() for line in alone.lines] == ["tree 1", "tree 2", "tree 3"]
+    assert [line.get_label() for line in alone.lines] == ["tree 1", "tree 2"]
     with pytest.raises(ValueError, match="nothing to draw"):
         explore.recall_picture({})
 

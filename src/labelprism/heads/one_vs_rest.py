@@ -45,8 +45,8 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         See above; with 0 all labels and all examples are treated alike.
     tolerance : float, default=0.3
         The solver stops when the projected gradients of all examples differ by less.
-    passes : int, default=5
-        Or after so many passes over the examples, and half as many again to make sure; more for rare labels.
+    passes : int, default=4
+        Or after so many passes over the examples, and one less when held-out rows join; more for rare labels.
     drop : float, default=0.1
         Weights of smaller size are dropped.
     n_jobs : int, optional
@@ -76,7 +76,7 @@ class OneVsRestHead(BaseEstimator):  # type: ignore[misc]
         *,
         rare_examples: float = 20.0,
         tolerance: float = 0.3,
-        passes: int = 5,
+        passes: int = 4,
         drop: float = 0.1,
         n_jobs: int | None = None,
         random_state: Any = None,
