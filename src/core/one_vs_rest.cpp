@@ -28,6 +28,7 @@ constexpr std::size_t kExampleAhead = 4, kEntriesAhead = 2;  // in the order of 
 constexpr float kMostPasses = 1e9f;                          // an int holds it
 constexpr int kClusterPasses = 3;
 constexpr std::int64_t kExamplesPerTask = 1 << 12;
+constexpr std::int64_t kMostSharedEntries = 1 << 20;  // 8 MB
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
 struct Random {
@@ -58,13 +59,34 @@ struct Example {
   float alpha;
 };
 
-// The problem of one label, with features numbered anew so that all of it lies close together.
+// The entries of all rows, once for all labels, where they are few enough to stay in the cache.
+struct SharedRows {
+  LargeVector<Entry> entries;
+  std::vector<std::uint32_t> begin;  // of each row, and of the end
+
+  bool holds_rows() const { return !begin.empty(); }
+
+  void load(const CsrView& X) {
+    begin.assign(1, 0);
+    for (std::int64_t row = 0; row < X.n_rows; ++row) {
+      for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
+        entries.push_back({static_cast<std::uint32_t>(X.indices[t]), X.data[t]});
+      }
+      while (entries.size() % kEntries != 0) entries.push_back({0, 0.0f});
+      begin.push_back(static_cast<std::uint32_t>(entries.size()));
+    }
+  }
+};
+
+// The problem of one label. Its features are numbered anew, and its entries copied, so that all of it lies close
+// together, unless rows are shared.
 struct LabelProblem {
   std::vector<std::int32_t> place;     // the local number of a feature, or -1
   LargeVector<std::int32_t> features;  // `n_features` of them, and room for all and one more
   std::int32_t n_features = 0;
-  LargeVector<Entry> entries;
+  LargeVector<Entry> own_entries;
   std::uint32_t n_entries = 0;
+  const Entry* entries = nullptr;  // its own, or those of all rows
   LargeVector<Example> examples;  // held-out ones last
   LargeVector<std::int32_t> rows;
   LargeVector<std::uint32_t> order;
@@ -74,15 +96,10 @@ struct LabelProblem {
   int max_passes = 0;
   std::size_t n_seen = 0;  // examples that are not held out
 
-  void load(const CsrView& X, const float* squares, const LabelExamples& all, std::int64_t label,
-            const std::uint8_t* held_out, const float* row_weight, const OneVsRestStart* start,
+  void load(const CsrView& X, const SharedRows& shared, const float* squares, const LabelExamples& all,
+            std::int64_t label, const std::uint8_t* held_out, const float* row_weight, const OneVsRestStart* start,
             const OneVsRestSettings& settings) {
-    if (features.empty()) {
-      place.assign(static_cast<std::size_t>(X.n_columns), -1);
-      features.resize(place.size() + 1);
-    }
-    for (std::int32_t j = 0; j < n_features; ++j) place[features[j]] = -1;
-    n_features = 0;
+    forget_features(X.n_columns, shared.holds_rows());
     examples.clear();
     rows.clear();
     const std::int64_t place_of_label = label - all.first_label;
@@ -93,23 +110,52 @@ struct LabelProblem {
     cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
     const int passes = label < settings.first_cluster ? settings.passes : std::min(settings.passes, kClusterPasses);
     max_passes = static_cast<int>(std::min(static_cast<float>(passes) * (1 + rarity), kMostPasses));
-    make_room(X, all, begin, end);
+    if (!shared.holds_rows()) make_room(X, all, begin, end);
+    const auto take = [&](std::int64_t t) {
+      const std::int32_t row = all.rows[t];
+      Example example{};
+      example.target = all.positive[t] ? 1.0f : -1.0f;
+      const float cost = all.positive[t] ? cost_of_positive : cost_of_negative;
+      example.diagonal = 0.5f / (cost * (row_weight ? row_weight[row] : 1));
+      example.curvature = squares[row] + kBiasSquare + example.diagonal;
+      example.begin = shared.holds_rows() ? shared.begin[row] : n_entries;
+      example.end = shared.holds_rows() ? shared.begin[row + 1] : append(X, row);
+      examples.push_back(example);
+      rows.push_back(row);
+    };
     for (std::int64_t t = begin; t < end; ++t) {
       // Rows lie anywhere in the matrix: those that come soon are asked for early.
-      if (t + kAhead < end) {
+      if (!shared.holds_rows() && t + kAhead < end) {
         __builtin_prefetch(X.indices + X.indptr[all.rows[t + kAhead]]);
         __builtin_prefetch(X.data + X.indptr[all.rows[t + kAhead]]);
         __builtin_prefetch(squares + all.rows[t + kAhead]);
       }
-      if (!held_out || !held_out[all.rows[t]]) append(X, squares, all.rows[t], all.positive[t], row_weight);
+      if (!held_out || !held_out[all.rows[t]]) take(t);
     }
     n_seen = examples.size();
     for (std::int64_t t = begin; held_out && t < end; ++t) {
-      if (held_out[all.rows[t]]) append(X, squares, all.rows[t], all.positive[t], row_weight);
+      if (held_out[all.rows[t]]) take(t);
     }
+    entries = shared.holds_rows() ? shared.entries.data() : own_entries.data();
     weights.assign(static_cast<std::size_t>(n_features), 0.0f);
     bias = kPriorBias;
     if (start) begin_at(*start, label);
+  }
+
+  // Those of the label before, and all are known from the start if rows are shared.
+  void forget_features(std::int64_t n_columns, bool is_shared) {
+    if (features.empty()) {
+      place.assign(static_cast<std::size_t>(n_columns), -1);
+      features.resize(place.size() + 1);
+      if (is_shared) {
+        std::iota(place.begin(), place.end(), 0);
+        std::iota(features.begin(), features.end(), 0);
+        n_features = static_cast<std::int32_t>(n_columns);
+      }
+    }
+    if (is_shared) return;
+    for (std::int32_t j = 0; j < n_features; ++j) place[features[j]] = -1;
+    n_features = 0;
   }
 
   void begin_at(const OneVsRestStart& start, std::int64_t label) {
@@ -134,16 +180,14 @@ struct LabelProblem {
       throw std::length_error(
           "the examples of a label have over 4,294,967,295 stored values; ask for fewer candidates");
     }
-    entries.resize(static_cast<std::size_t>(size));
+    own_entries.resize(static_cast<std::size_t>(size));
     n_entries = 0;
   }
 
-  // Not inlined: in the midst of all else the compiler would keep what its loop needs in memory.
-  [[gnu::noinline]] void append(const CsrView& X, const float* squares, std::int32_t row, bool positive,
-                                const float* row_weight) {
-    Example example{};
-    example.begin = n_entries;
-    Entry* entry = entries.data() + n_entries;
+  // Copies the entries of a row, and returns where they end. Not inlined: in the midst of all else the compiler would
+  // keep what its loop needs in memory.
+  [[gnu::noinline]] std::uint32_t append(const CsrView& X, std::int32_t row) {
+    Entry* entry = own_entries.data() + n_entries;
     std::int32_t *const places = place.data(), *const noted = features.data(), count = n_features;
     const std::int32_t* const indices = X.indices;
     const float* const values = X.data;
@@ -156,21 +200,16 @@ struct LabelProblem {
       *entry++ = {static_cast<std::uint32_t>(local), values[t]};
     }
     n_features = count;
-    while ((entry - entries.data()) % kEntries != 0) *entry++ = {0, 0.0f};
-    example.end = n_entries = static_cast<std::uint32_t>(entry - entries.data());
-    example.target = positive ? 1.0f : -1.0f;
-    example.diagonal = 0.5f / ((positive ? cost_of_positive : cost_of_negative) * (row_weight ? row_weight[row] : 1));
-    example.curvature = squares[row] + kBiasSquare + example.diagonal;
-    examples.push_back(example);
-    rows.push_back(row);
+    while ((entry - own_entries.data()) % kEntries != 0) *entry++ = {0, 0.0f};
+    return n_entries = static_cast<std::uint32_t>(entry - own_entries.data());
   }
 
   float margin(const Example& example) const {
     // Sums side by side: additions wait for each other, multiplications do not.
     const float* w = weights.data();
     float sums[kEntries] = {bias};
-    const Entry* const end = entries.data() + example.end;
-    for (const Entry* entry = entries.data() + example.begin; entry < end; entry += kEntries) {
+    const Entry* const end = entries + example.end;
+    for (const Entry* entry = entries + example.begin; entry < end; entry += kEntries) {
       for (std::uint32_t i = 0; i < kEntries; ++i) sums[i] += w[entry[i].feature] * entry[i].value;
     }
     static_assert(kEntries == 4);
@@ -181,8 +220,8 @@ struct LabelProblem {
     const float step = (alpha - example.alpha) * example.target;
     example.alpha = alpha;
     float* w = weights.data();
-    const Entry* const end = entries.data() + example.end;
-    for (const Entry* entry = entries.data() + example.begin; entry < end; entry += kEntries) {
+    const Entry* const end = entries + example.end;
+    for (const Entry* entry = entries + example.begin; entry < end; entry += kEntries) {
       for (std::uint32_t i = 0; i < kEntries; ++i) w[entry[i].feature] += step * entry[i].value;
     }
     bias += kBiasSquare * step;
@@ -201,7 +240,7 @@ struct LabelProblem {
     if (s + kExampleAhead < order.size()) __builtin_prefetch(&examples[order[s + kExampleAhead]]);
     if (s + kEntriesAhead >= order.size()) return;
     const Example& next = examples[order[s + kEntriesAhead]];
-    for (std::size_t t = next.begin; t < next.end; t += kLine) __builtin_prefetch(entries.data() + t);
+    for (std::size_t t = next.begin; t < next.end; t += kLine) __builtin_prefetch(entries + t);
   }
 
   void shuffle(std::size_t first, Random& random) {
@@ -308,6 +347,15 @@ std::vector<float> squares_of(const CsrView& X, int n_threads) {
   return squares;
 }
 
+// Whether entries of rows are shared by all labels. Copies lie closer together, and have no features but a label's own,
+// all of whose weights are set to 0 and looked through in the end: they are worth it if these are few of all.
+bool shares_rows(const CsrView& X, const LabelExamples& examples) {
+  const std::int64_t n_entries = X.indptr[X.n_rows];
+  if (n_entries > kMostSharedEntries) return false;
+  const double copied = static_cast<double>(n_entries) / std::max<double>(X.n_rows, 1) * examples.rows.size();
+  return copied > 4.0 * static_cast<double>(examples.n_labels) * static_cast<double>(X.n_columns);
+}
+
 // Ends of tasks of about equal work; by the problem alone, so that results do not depend on the number of threads.
 std::vector<std::int64_t> task_ends(const LabelExamples& examples) {
   std::vector<std::int64_t> ends;
@@ -367,6 +415,8 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
                      int n_threads, Counter* counter, OneVsRestModel& model) {
   const std::vector<float> squares = squares_of(X, n_threads);
   const std::vector<std::int64_t> ends = task_ends(examples);
+  SharedRows shared;
+  if (shares_rows(X, examples)) shared.load(X);
   std::vector<GrowingCsr> weights(ends.size()), noted(ends.size());
   model.bias.assign(static_cast<std::size_t>(examples.n_labels), 0.0f);
   Lender<LabelProblem> problems;
@@ -374,7 +424,7 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
     problems.lend([&](LabelProblem& problem) {
       for (std::int64_t place = task == 0 ? 0 : ends[task - 1]; place < ends[task]; ++place) {
         const std::int64_t label = examples.first_label + place;
-        problem.load(X, squares.data(), examples, label, held_out, row_weight, start, settings);
+        problem.load(X, shared, squares.data(), examples, label, held_out, row_weight, start, settings);
         fit_label(label, start != nullptr, settings, problem, noted[task]);
         write_weights(problem, settings.drop, weights[task]);
         model.bias[place] = problem.bias;
