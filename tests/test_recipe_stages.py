@@ -144,9 +144,9 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
         ("accurate", 5000, 1.0, 9, 30, 50),
         ("fast", 5000, 1.0, 1, 2**31 - 1, 1),  # all labels in one leaf
         ("fast", 5000, 4.0, 1, 50, 32),
-        ("fast", 120, 5.0, 2, 80, 60),
-        ("fast", 159, 4.9, 1, 50, 60),
-        ("fast", 1499, 5.0, 2, 80, 60),
+        ("fast", 120, 5.0, 2, 80, 80),
+        ("fast", 159, 4.9, 1, 50, 80),
+        ("fast", 1499, 5.0, 2, 80, 80),
         ("fast", 1500, 5.0, 1, 50, 36),
         ("default", 99, 1.0, 3, 30, 100),
         ("default", 100, 1.0, 2, 60, 100),  # most labels are candidates anyway
@@ -201,13 +201,13 @@ def test_there_is_no_head_where_a_space_tells_many_rows_of_rare_labels_apart(
     assert adapted.use_head == has_head
     mining = mining_of(adapted)
     if not has_head:
-        assert mining == (2, 6, 6)  # in the second half of four passes again
+        assert mining == (2, 3, 3)  # in the second half of four passes again
         assert adapted.label_clusterings == 0
         without = settings_without_sieve(adapted, settings.use_head)
         assert (without.use_head, without.kept_candidates, without.space_candidates) == (True, 0, 0)
     elif n_rows == 100_000:
         assert mining is not None
-        assert mining.n_kept == adapted.for_examples().kept_candidates > 6
+        assert mining.n_kept == adapted.for_examples().kept_candidates > 3
     assert not settings_for_data(replace(settings, use_head=False), size).use_head
     for preset in ("accurate", "fast"):
         assert settings_for_data(PRESETS[preset], size).use_head == (has_head or preset == "accurate")

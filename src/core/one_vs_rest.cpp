@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "example_rows.hpp"
 #include "large_vector.hpp"
 #include "node_rows.hpp"
 #include "thread_pool.hpp"
@@ -29,6 +30,7 @@ constexpr float kMostPasses = 1e9f;                          // an int holds it
 constexpr int kClusterPasses = 3;
 constexpr std::int64_t kExamplesPerTask = 1 << 12;
 constexpr std::int64_t kMostSharedEntries = 1 << 20;  // 8 MB
+constexpr std::int64_t kFewFeatures = 4096;           // their weights lie in the nearest cache
 
 // A small generator (splitmix64): the order of the examples needs to be irregular, not unpredictable.
 struct Random {
@@ -44,50 +46,35 @@ struct Random {
   }
 };
 
-struct Entry {
-  std::uint32_t feature;
-  float value;
-};
-constexpr std::uint32_t kEntries = 4;              // are taken together: zeros fill up the last ones of an example
-constexpr std::size_t kLine = 64 / sizeof(Entry);  // of the cache
-
 struct Example {
-  std::uint32_t begin, end;  // its entries
+  std::uint32_t begin, end;  // its entries, or features
+  float value;               // of all of these
   float target;              // +1 or -1
   float diagonal;            // 1 / (2 C_i), which the squared hinge adds to the diagonal of the dual
   float curvature;           // |x|^2 + kBiasSquare + diagonal
   float alpha;
 };
 
-// The entries of all rows, once for all labels, where they are few enough to stay in the cache.
-struct SharedRows {
-  LargeVector<Entry> entries;
-  std::vector<std::uint32_t> begin;  // of each row, and of the end
-
-  bool holds_rows() const { return !begin.empty(); }
-
-  void load(const CsrView& X) {
-    begin.assign(1, 0);
-    for (std::int64_t row = 0; row < X.n_rows; ++row) {
-      for (std::int64_t t = X.indptr[row]; t < X.indptr[row + 1]; ++t) {
-        entries.push_back({static_cast<std::uint32_t>(X.indices[t]), X.data[t]});
-      }
-      while (entries.size() % kEntries != 0) entries.push_back({0, 0.0f});
-      begin.push_back(static_cast<std::uint32_t>(entries.size()));
-    }
-  }
+// The rows that all labels learn from.
+struct TrainingRows {
+  const CsrView& X;
+  const std::vector<float> squares;  // |x|^2
+  SharedRows shared;
+  EqualRows equal;
 };
 
 // The problem of one label. Its features are numbered anew, and its entries copied, so that all of it lies close
-// together, unless rows are shared.
+// together, unless rows are shared, or values of each of its rows equal.
 struct LabelProblem {
   std::vector<std::int32_t> place;     // the local number of a feature, or -1
   LargeVector<std::int32_t> features;  // `n_features` of them, and room for all and one more
   std::int32_t n_features = 0;
-  LargeVector<Entry> own_entries;
+  bool has_all_features = false;  // each by its own number
+  LargeVector<RowEntry> own_entries;
   std::uint32_t n_entries = 0;
-  const Entry* entries = nullptr;  // its own, or those of all rows
-  LargeVector<Example> examples;  // held-out ones last
+  const RowEntry* entries = nullptr;              // its own, or those of all rows,
+  const std::uint16_t* equal_features = nullptr;  // or features of rows of equal values
+  LargeVector<Example> examples;                  // held-out ones last
   LargeVector<std::int32_t> rows;
   LargeVector<std::uint32_t> order;
   std::vector<float> weights;
@@ -96,21 +83,26 @@ struct LabelProblem {
   int max_passes = 0;
   std::size_t n_seen = 0;  // examples that are not held out
 
-  void load(const CsrView& X, const SharedRows& shared, const float* squares, const LabelExamples& all,
-            std::int64_t label, const std::uint8_t* held_out, const float* row_weight, const OneVsRestStart* start,
-            const OneVsRestSettings& settings) {
-    forget_features(X.n_columns, shared.holds_rows());
-    examples.clear();
-    rows.clear();
+  void load(const TrainingRows& training, const LabelExamples& all, std::int64_t label, const std::uint8_t* held_out,
+            const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings) {
+    const auto& [X, squares, shared, equal] = training;
     const std::int64_t place_of_label = label - all.first_label;
     const std::int64_t begin = all.indptr[place_of_label], end = all.indptr[place_of_label + 1];
+    // By the rows of the label alone: it must get the same bits in every shard, whose rows may be some of all.
+    const bool is_equal = equal.holds_rows() && std::all_of(all.rows.begin() + begin, all.rows.begin() + end,
+                                                            [&](std::int32_t row) { return equal.is_equal[row] != 0; });
+    const bool is_copied = !is_equal && !shared.holds_rows();
+    number_features(X.n_columns, is_copied);
+    examples.clear();
+    rows.clear();
     const auto n_positives = std::count(all.positive.begin() + begin, all.positive.begin() + end, 1);
     const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
     cost_of_negative = settings.cost * (1 + rarity);
     cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
     const int passes = label < settings.first_cluster ? settings.passes : std::min(settings.passes, kClusterPasses);
     max_passes = static_cast<int>(std::min(static_cast<float>(passes) * (1 + rarity), kMostPasses));
-    if (!shared.holds_rows()) make_room(X, all, begin, end);
+    if (is_copied) make_room(X, all, begin, end);
+    const auto& all_begin = is_equal ? equal.begin : shared.begin;
     const auto take = [&](std::int64_t t) {
       const std::int32_t row = all.rows[t];
       Example example{};
@@ -118,17 +110,18 @@ struct LabelProblem {
       const float cost = all.positive[t] ? cost_of_positive : cost_of_negative;
       example.diagonal = 0.5f / (cost * (row_weight ? row_weight[row] : 1));
       example.curvature = squares[row] + kBiasSquare + example.diagonal;
-      example.begin = shared.holds_rows() ? shared.begin[row] : n_entries;
-      example.end = shared.holds_rows() ? shared.begin[row + 1] : append(X, row);
+      example.value = is_equal && X.indptr[row] < X.indptr[row + 1] ? X.data[X.indptr[row]] : 0.0f;
+      example.begin = is_copied ? n_entries : all_begin[row];
+      example.end = is_copied ? append(X, row) : all_begin[row + 1];
       examples.push_back(example);
       rows.push_back(row);
     };
     for (std::int64_t t = begin; t < end; ++t) {
       // Rows lie anywhere in the matrix: those that come soon are asked for early.
-      if (!shared.holds_rows() && t + kAhead < end) {
+      if (t + kAhead < end) {
         __builtin_prefetch(X.indices + X.indptr[all.rows[t + kAhead]]);
         __builtin_prefetch(X.data + X.indptr[all.rows[t + kAhead]]);
-        __builtin_prefetch(squares + all.rows[t + kAhead]);
+        __builtin_prefetch(squares.data() + all.rows[t + kAhead]);
       }
       if (!held_out || !held_out[all.rows[t]]) take(t);
     }
@@ -136,26 +129,23 @@ struct LabelProblem {
     for (std::int64_t t = begin; held_out && t < end; ++t) {
       if (held_out[all.rows[t]]) take(t);
     }
-    entries = shared.holds_rows() ? shared.entries.data() : own_entries.data();
-    weights.assign(static_cast<std::size_t>(n_features), 0.0f);
+    entries = is_copied ? own_entries.data() : shared.entries.data();
+    equal_features = is_equal ? equal.features.data() : nullptr;
+    weights.assign(static_cast<std::size_t>(n_features) + 1, 0.0f);  // with that of a spare feature
     bias = kPriorBias;
     if (start) begin_at(*start, label);
   }
 
-  // Those of the label before, and all are known from the start if rows are shared.
-  void forget_features(std::int64_t n_columns, bool is_shared) {
+  void number_features(std::int64_t n_columns, bool anew) {
     if (features.empty()) {
       place.assign(static_cast<std::size_t>(n_columns), -1);
       features.resize(place.size() + 1);
-      if (is_shared) {
-        std::iota(place.begin(), place.end(), 0);
-        std::iota(features.begin(), features.end(), 0);
-        n_features = static_cast<std::int32_t>(n_columns);
-      }
     }
-    if (is_shared) return;
+    if (!anew && has_all_features) return;
     for (std::int32_t j = 0; j < n_features; ++j) place[features[j]] = -1;
-    n_features = 0;
+    n_features = anew ? 0 : static_cast<std::int32_t>(n_columns);
+    for (std::int32_t j = 0; j < n_features; ++j) place[j] = features[j] = j;
+    has_all_features = !anew;
   }
 
   void begin_at(const OneVsRestStart& start, std::int64_t label) {
@@ -187,7 +177,7 @@ struct LabelProblem {
   // Copies the entries of a row, and returns where they end. Not inlined: in the midst of all else the compiler would
   // keep what its loop needs in memory.
   [[gnu::noinline]] std::uint32_t append(const CsrView& X, std::int32_t row) {
-    Entry* entry = own_entries.data() + n_entries;
+    RowEntry* entry = own_entries.data() + n_entries;
     std::int32_t *const places = place.data(), *const noted = features.data(), count = n_features;
     const std::int32_t* const indices = X.indices;
     const float* const values = X.data;
@@ -205,24 +195,20 @@ struct LabelProblem {
   }
 
   float margin(const Example& example) const {
-    // Sums side by side: additions wait for each other, multiplications do not.
     const float* w = weights.data();
-    float sums[kEntries] = {bias};
-    const Entry* const end = entries + example.end;
-    for (const Entry* entry = entries + example.begin; entry < end; entry += kEntries) {
-      for (std::uint32_t i = 0; i < kEntries; ++i) sums[i] += w[entry[i].feature] * entry[i].value;
-    }
-    static_assert(kEntries == 4);
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    if (!equal_features) return row_product(w, entries + example.begin, entries + example.end, bias);
+    return bias + example.value * row_sum(w, equal_features + example.begin, equal_features + example.end);
   }
 
   void move(Example& example, float alpha) {
     const float step = (alpha - example.alpha) * example.target;
     example.alpha = alpha;
     float* w = weights.data();
-    const Entry* const end = entries + example.end;
-    for (const Entry* entry = entries + example.begin; entry < end; entry += kEntries) {
-      for (std::uint32_t i = 0; i < kEntries; ++i) w[entry[i].feature] += step * entry[i].value;
+    if (equal_features) {
+      add_to_row(w, equal_features + example.begin, equal_features + example.end, step * example.value);
+      w[n_features] = 0;  // the spare feature's
+    } else {
+      add_row(w, entries + example.begin, entries + example.end, step);
     }
     bias += kBiasSquare * step;
   }
@@ -240,7 +226,12 @@ struct LabelProblem {
     if (s + kExampleAhead < order.size()) __builtin_prefetch(&examples[order[s + kExampleAhead]]);
     if (s + kEntriesAhead >= order.size()) return;
     const Example& next = examples[order[s + kEntriesAhead]];
-    for (std::size_t t = next.begin; t < next.end; t += kLine) __builtin_prefetch(entries + t);
+    const std::size_t size = equal_features ? sizeof(std::uint16_t) : sizeof(RowEntry);
+    const char* const rows_begin =
+        equal_features ? reinterpret_cast<const char*>(equal_features) : reinterpret_cast<const char*>(entries);
+    for (const char* at = rows_begin + next.begin * size; at < rows_begin + next.end * size; at += kLineBytes) {
+      __builtin_prefetch(at);
+    }
   }
 
   void shuffle(std::size_t first, Random& random) {
@@ -308,7 +299,7 @@ struct LabelProblem {
 void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
   LargeVector<std::uint32_t>& kept = problem.order;
   kept.clear();
-  for (std::uint32_t j = 0; j < problem.weights.size(); ++j) {
+  for (std::uint32_t j = 0; j < static_cast<std::uint32_t>(problem.n_features); ++j) {
     if (std::fabs(problem.weights[j]) > drop) kept.push_back(j);
   }
   std::sort(kept.begin(), kept.end(),
@@ -347,13 +338,17 @@ std::vector<float> squares_of(const CsrView& X, int n_threads) {
   return squares;
 }
 
-// Whether entries of rows are shared by all labels. Copies lie closer together, and have no features but a label's own,
-// all of whose weights are set to 0 and looked through in the end: they are worth it if these are few of all.
-bool shares_rows(const CsrView& X, const LabelExamples& examples) {
+// Shares rows among all labels, if that is worth it. Copies lie closer together, and have no features but a label's
+// own, all of whose weights are set to 0 and looked through in the end: these must be few.
+void share_rows(const LabelExamples& examples, TrainingRows& training) {
+  const CsrView& X = training.X;
+  if (X.n_columns <= kFewFeatures) training.equal.load(X);
+  if (training.equal.holds_all_rows()) return;
   const std::int64_t n_entries = X.indptr[X.n_rows];
-  if (n_entries > kMostSharedEntries) return false;
-  const double copied = static_cast<double>(n_entries) / std::max<double>(X.n_rows, 1) * examples.rows.size();
-  return copied > 4.0 * static_cast<double>(examples.n_labels) * static_cast<double>(X.n_columns);
+  const double per_row = static_cast<double>(n_entries) / std::max(static_cast<double>(X.n_rows), 1.0);
+  const double copied = per_row * static_cast<double>(examples.rows.size());
+  const double looked_through = static_cast<double>(examples.n_labels) * static_cast<double>(X.n_columns);
+  if (n_entries <= kMostSharedEntries && copied > 4 * looked_through) training.shared.load(X);
 }
 
 // Ends of tasks of about equal work; by the problem alone, so that results do not depend on the number of threads.
@@ -413,10 +408,9 @@ LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, Lab
 void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std::uint8_t* held_out,
                      const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings,
                      int n_threads, Counter* counter, OneVsRestModel& model) {
-  const std::vector<float> squares = squares_of(X, n_threads);
   const std::vector<std::int64_t> ends = task_ends(examples);
-  SharedRows shared;
-  if (shares_rows(X, examples)) shared.load(X);
+  TrainingRows training{X, squares_of(X, n_threads), {}, {}};
+  share_rows(examples, training);
   std::vector<GrowingCsr> weights(ends.size()), noted(ends.size());
   model.bias.assign(static_cast<std::size_t>(examples.n_labels), 0.0f);
   Lender<LabelProblem> problems;
@@ -424,7 +418,7 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
     problems.lend([&](LabelProblem& problem) {
       for (std::int64_t place = task == 0 ? 0 : ends[task - 1]; place < ends[task]; ++place) {
         const std::int64_t label = examples.first_label + place;
-        problem.load(X, shared, squares.data(), examples, label, held_out, row_weight, start, settings);
+        problem.load(training, examples, label, held_out, row_weight, start, settings);
         fit_label(label, start != nullptr, settings, problem, noted[task]);
         write_weights(problem, settings.drop, weights[task]);
         model.bias[place] = problem.bias;

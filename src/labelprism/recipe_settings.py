@@ -197,7 +197,7 @@ class RecipeSettings:
     sieved_leaf_labels: int = 200
     mined_every: int = 3
     mined_from_rows: int = 100_000
-    mined_without_head: int = 6
+    mined_without_head: int = 3
     head_from_examples_per_label: float = 8.0
     many_rows: int = 100_000
     passes_of_many: int = 3
@@ -293,14 +293,14 @@ PRESETS: dict[str, RecipeSettings] = {
         training_candidates=20,
         centroid_candidates=20,
         vote_candidates=10,
-        candidates_of_few=60,
+        candidates_of_few=80,
         forest_of_fewest={},
         forest_of_few={"n_trees": 2, "stop_labels": 80, "refine_rounds": 1, "max_rows": 5000},
         label_clusterings=0,
         more_trees=0,
         space_passes=4,
-        space_passes_of_many_values=3,
         mined_every=2,
+        mined_without_head=2,
         kept_candidates=20,
         sieved_leaf_labels=2**31 - 1,
     ),

@@ -196,7 +196,8 @@ def _space_passes(settings: RecipeSettings, size: DataSize, takes_fewer: bool) -
 
 def _forest_for_data(settings: RecipeSettings, size: DataSize, sieves: bool, more_trees: int) -> dict[str, Any]:
     if size.n_labels < settings.retrieval_from_labels:
-        if settings.forest_of_fewest and 1 <= settings.candidates_of_few <= size.n_labels <= 2 * settings.candidates_of_few:
+        found = settings.candidates_of_few
+        if settings.forest_of_fewest and 1 <= found <= size.n_labels <= 2 * found:
             return {**settings.forest, **settings.forest_of_fewest}
         if settings.forest_of_few and size.labels_per_row >= settings.most_trees_from_labels_per_row:
             return {**settings.forest, **settings.forest_of_few}

@@ -46,6 +46,55 @@ def test_weights_are_those_of_the_twin(rare_examples: float) -> None:
         assert head.bias_[label] == pytest.approx(bias, abs=2e-3)
 
 
+@pytest.mark.parametrize("value", [1.0, 0.3, None])
+def test_rows_of_few_features_are_learned_like_those_of_many(value: float | None) -> None:
+    """Few features: entries of rows are read as they lie, or features alone if values of a row are equal."""
+    X, Y, candidates = problem(300, 12, 30, seed=2)
+    if value is not None:
+        X.data[:] = value * np.repeat(1 + np.arange(300) % 3, np.diff(X.indptr))
+    # After it, features that no row has, and more of them than may be few; before it, so that rows have them as well.
+    nothing = sp.csr_array((300, 5000), dtype=np.float32)
+    wide, last = (sp.csr_array(sp.hstack(parts, "csr")) for parts in ((X, nothing), (nothing[:, :3000], X)))
+    held_out = np.arange(300) % 7 == 0
+    few, of_wide, of_last = (
+        OneVsRestHead(random_state=3).fit(matrix, Y, candidates, held_out) for matrix in (X, wide, last)
+    )
+    for head, weights in ((of_wide, of_wide.weights_[:, :12]), (of_last, of_last.weights_[:, 3000:])):
+        assert weights.nnz == head.weights_.nnz > 0
+        np.testing.assert_allclose(weights.toarray(), few.weights_.toarray(), atol=1e-4)
+        np.testing.assert_allclose(head.bias_, few.bias_, atol=1e-4)
+        np.testing.assert_allclose(head.held_out_margins_.toarray(), few.held_out_margins_.toarray(), atol=1e-4)
+
+
+def test_rows_of_equal_values_beside_others_change_no_bits_of_a_label() -> None:
+    """A shard has the rows of its labels alone: whether values of other rows are equal must not matter."""
+    X, Y, candidates = problem(200, 12, 20, seed=4)
+    X.data[: X.indptr[100]] = 0.5
+    asked = sp.csr_array(candidates.toarray() * (np.arange(200) < 100)[:, None])  # also: of different labels
+    Y = sp.csr_array(Y.toarray() * ((np.arange(200) < 100)[:, None] | (np.arange(20) % 2 > 0)))
+    both = OneVsRestHead(random_state=0).fit(X, Y, asked)
+    alone = OneVsRestHead(random_state=0).fit(X[:100], Y[:100], asked[:100])
+    np.testing.assert_array_equal(both.weights_[::2].toarray(), alone.weights_[::2].toarray())
+    np.testing.assert_array_equal(both.bias_[::2], alone.bias_[::2])
+    assert both.weights_[::2].nnz > 0
+    assert (both.weights_[1::2] != alone.weights_[1::2]).nnz > 0
+
+
+def test_weights_of_rows_of_equal_values_are_those_of_the_twin() -> None:
+    X, Y, candidates = problem()
+    X = sp.csr_array(X * (np.arange(60) % 9 > 0)[:, None], dtype=np.float32)
+    X.eliminate_zeros()  # rows without features, too
+    X.data[:] = np.repeat(1 / np.sqrt(np.maximum(np.diff(X.indptr), 1)), np.diff(X.indptr))
+    head = OneVsRestHead(0.7, 2.0, rare_examples=20.0, **EXACT).fit(X, Y, candidates)
+    for label in range(Y.shape[1]):
+        rows = np.flatnonzero((Y + candidates).toarray()[:, label])
+        target = np.where(Y.toarray()[rows, label] > 0, 1, -1)
+        cost = _reference.one_vs_rest_costs(target, 0.7, 2.0, 20.0)
+        weight, bias = _reference.one_vs_rest_label(X.toarray()[rows], target, cost)
+        np.testing.assert_allclose(head.weights_.toarray()[label], weight, atol=2e-3)
+        assert head.bias_[label] == pytest.approx(bias, abs=2e-3)
+
+
 def test_agrees_with_linear_svc_where_the_bias_is_a_feature() -> None:
     X, Y, _ = problem(80)
     everything = sp.csr_array(np.ones(Y.shape, np.float32))
