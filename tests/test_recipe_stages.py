@@ -13,6 +13,7 @@ from labelprism.recipe import PRESETS, RecipeSettings
 from labelprism.recipe_stages import (
     DataSize,
     Opinions,
+    held_out_rows,
     learned_blend,
     mining_of,
     settings_for_data,
@@ -122,11 +123,31 @@ def test_examples_of_the_head_have_fewer_candidates_than_rows_that_are_predicted
             replace(settings, sieved_leaf_labels=leaf_labels)._check()
 
 
-@pytest.mark.parametrize(("n_rows", "given", "passes"), [(99_999, 5, 5), (100_000, 5, 3), (100_000, 2, 2)])
-def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: int) -> None:
-    settings = RecipeSettings(head={"tolerance": 0.5, "passes": given})
+@pytest.mark.parametrize(
+    ("n_rows", "held_out", "most", "expected"),
+    [
+        (9, 1500, 3000, 0),
+        (14_000, 1500, 3000, 1400),
+        (96_000, 1500, 3000, 1500),
+        (128_000, 1500, 3000, 2000),
+        (1_000_000, 1500, 3000, 3000),
+        (1_000_000, 4000, 3000, 4000),
+        (1_000_000, 1500, 0, 1500),
+        (1_000_000, 0, 0, 0),
+    ],
+)
+def test_more_rows_are_held_out_of_many(n_rows: int, held_out: int, most: int, expected: int) -> None:
+    settings = RecipeSettings(held_out=held_out, held_out_of_many=most)
+    rows = held_out_rows(n_rows, settings, 0)
+    assert rows.size == expected
+    assert (np.diff(rows) > 0).all()
+    assert held_out_rows(n_rows, replace(settings, use_learned_blend=False), 0).size == 0
+
+
+@pytest.mark.parametrize("n_rows", [99_999, 100_000])
+def test_many_rows_are_learned_from_less_often(n_rows: int) -> None:
+    settings = RecipeSettings()
     adapted = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**6, 100))
-    assert adapted.head == {"tolerance": 0.5, "passes": passes}
     several = settings_for_data(settings, DataSize(n_rows, 5000, 4.0, 10**6, 100))
     assert several.space_passes == (8 if n_rows < 100_000 else 5)
     assert adapted.space_passes == 8  # rows look for candidates in it, or are few
@@ -140,7 +161,7 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
     ("preset", "n_labels", "labels_per_row", "n_trees", "leaf_labels", "candidates"),
     [
         ("default", 5000, 1.0, 1, 200, 25),  # a space keeps the nearest
-        ("default", 5000, 4.0, 2, 30, 37),
+        ("default", 5000, 4.0, 2, 60, 37),
         ("accurate", 5000, 1.0, 9, 30, 50),
         ("fast", 5000, 1.0, 1, 2**31 - 1, 1),  # all labels in one leaf
         ("fast", 5000, 4.0, 1, 50, 32),
@@ -148,10 +169,10 @@ def test_many_rows_are_learned_from_less_often(n_rows: int, given: int, passes: 
         ("fast", 159, 4.9, 1, 50, 80),
         ("fast", 1499, 5.0, 2, 80, 80),
         ("fast", 1500, 5.0, 1, 50, 36),
-        ("default", 99, 1.0, 3, 30, 100),
+        ("default", 99, 1.0, 3, 60, 100),
         ("default", 100, 1.0, 2, 60, 100),  # most labels are candidates anyway
         ("default", 200, 1.0, 2, 60, 100),
-        ("default", 201, 1.0, 3, 30, 100),
+        ("default", 201, 1.0, 3, 60, 100),
         ("accurate", 159, 1.0, 9, 30, 50),
     ],
 )

@@ -85,7 +85,10 @@ struct LabelProblem {
 
   void load(const TrainingRows& training, const LabelExamples& all, std::int64_t label, const std::uint8_t* held_out,
             const float* row_weight, const OneVsRestStart* start, const OneVsRestSettings& settings) {
-    const auto& [X, squares, shared, equal] = training;
+    const CsrView& X = training.X;
+    const std::vector<float>& squares = training.squares;
+    const SharedRows& shared = training.shared;
+    const EqualRows& equal = training.equal;
     const std::int64_t place_of_label = label - all.first_label;
     const std::int64_t begin = all.indptr[place_of_label], end = all.indptr[place_of_label + 1];
     // By the rows of the label alone: it must get the same bits in every shard, whose rows may be some of all.
@@ -95,12 +98,7 @@ struct LabelProblem {
     number_features(X.n_columns, is_copied);
     examples.clear();
     rows.clear();
-    const auto n_positives = std::count(all.positive.begin() + begin, all.positive.begin() + end, 1);
-    const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
-    cost_of_negative = settings.cost * (1 + rarity);
-    cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
-    const int passes = label < settings.first_cluster ? settings.passes : std::min(settings.passes, kClusterPasses);
-    max_passes = static_cast<int>(std::min(static_cast<float>(passes) * (1 + rarity), kMostPasses));
+    set_costs(std::count(all.positive.begin() + begin, all.positive.begin() + end, 1), label, settings);
     if (is_copied) make_room(X, all, begin, end);
     const auto& all_begin = is_equal ? equal.begin : shared.begin;
     const auto take = [&](std::int64_t t) {
@@ -134,6 +132,14 @@ struct LabelProblem {
     weights.assign(static_cast<std::size_t>(n_features) + 1, 0.0f);  // with that of a spare feature
     bias = kPriorBias;
     if (start) begin_at(*start, label);
+  }
+
+  void set_costs(std::ptrdiff_t n_positives, std::int64_t label, const OneVsRestSettings& settings) {
+    const float rarity = settings.rare_examples / static_cast<float>(std::max<std::ptrdiff_t>(n_positives, 1));
+    cost_of_negative = settings.cost * (1 + rarity);
+    cost_of_positive = cost_of_negative * (1 + settings.positive_weight * rarity);
+    const int passes = label < settings.first_cluster ? settings.passes : std::min(settings.passes, kClusterPasses);
+    max_passes = static_cast<int>(std::min(static_cast<float>(passes) * (1 + rarity), kMostPasses));
   }
 
   void number_features(std::int64_t n_columns, bool anew) {

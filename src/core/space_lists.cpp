@@ -196,7 +196,8 @@ void SpaceLists::find_nearest(const BlockKernels& kernels, std::int64_t wanted, 
       before += begin_[*list + 1u] - begin_[static_cast<std::size_t>(*list)];
       ++list;
     }
-    found.push_back(label_[begin_[static_cast<std::size_t>(*list)] + at - before]);
+    const std::int32_t label = label_[begin_[static_cast<std::size_t>(*list)] + at - before];
+    if (label >= 0) found.push_back(label);  // not what fills up a tile
   }
 }
 

@@ -1,8 +1,9 @@
-"""The default recipe: a forest as F, one-vs-rest classifiers as H, label centroids, and a learned blend of all three.
+"""The default recipe: a forest as F, one-vs-rest classifiers as H, label centroids, a space, and a blend of all of them.
 
-A tenth of the rows, at most `RecipeSettings.held_out`, is held out from forest, centroids and head alike, and the blend
-is learned on what the three say of these rows. Then centroids and head take them in, but for classifiers of labels that
-no other row has: the head goes on from where it was, which costs little, and the forest stays as it is.
+A tenth of the rows, at most `RecipeSettings.held_out`, is held out from all experts alike, and the blend is learned on
+what they say of these rows. Then centroids and head take them in, but for classifiers of labels that no other row has:
+the head goes on from where it was, which costs little, and the forest stays as it is. Some data need no forest, or no
+head: `settings_for_data` tells.
 """
 
 from __future__ import annotations
@@ -233,7 +234,7 @@ class _Training:
             found = self._sieved(forest, centre, norms, rows, found, space, learned_from.mined)
         else:
             self.settings = settings_without_sieve(self.settings, self.asked.use_head)
-        self._tables = None
+        self._tables = learned_from = None
         self._note("space")
         clusters = self._clusters(centre)
         head = self._head(rows, found, clusters)

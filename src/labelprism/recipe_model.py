@@ -32,6 +32,7 @@ _LABEL_TABLES = ("lists", "list_labels", "pairs", "words", "near_begin", "near_l
 _RETIRED_SETTINGS = {
     *("wide_search", "wide_gain", "widest_search", "widest_gain", "trees_in_place_of_clusters"),
     *("more_clusterings", "more_clusterings_from_labels", "more_clusterings_up_to_labels", "space_tolerance"),
+    "passes_of_many",
 }
 _BLOCK_NODES = 7  # forest_tables.hpp
 _ALL_ALLOWED = np.zeros(0, np.uint8)
@@ -446,7 +447,7 @@ def _known_settings(given: Mapping[str, Any]) -> RecipeSettings:
         "longest_example_list": 0,
         "space_passes": 0,
     }
-    before |= {"space_candidates": 0, "kept_candidates": 0, "longest_own_list": 0.0}
+    before |= {"space_candidates": 0, "kept_candidates": 0, "mined_every": 0, "longest_own_list": 0.0}
     before |= {"training_votes": given.get("vote_candidates", 0), "training_share": 1.0}
     settings = RecipeSettings(**{**before, **{k: v for k, v in given.items() if k not in _RETIRED_SETTINGS}})
     try:
@@ -526,7 +527,7 @@ def recipe_meta(
 ) -> dict[str, Any]:  # fmt: skip
     """Return what `DefaultRecipe` needs beside the arrays; shape is (c, d)."""
     chosen = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    chosen.update(forest=dict(settings.forest), head=dict(settings.head))
+    chosen |= {name: dict(own) for name, own in chosen.items() if isinstance(own, Mapping)}
     return {
         "n_features": int(shape[1]),
         "n_labels": int(shape[0]),

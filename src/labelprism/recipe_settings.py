@@ -49,7 +49,7 @@ class RecipeSettings:
         So many more of the forest and by votes whenever the labels double beyond 50,000, where no space finds
         candidates.
     vote_candidates : int
-        How many candidates the row's 16 strongest features bring in: each divides its value among the labels that it
+        How many candidates the row's strongest features bring in: each divides its value among the labels that it
         occurs with, in proportion to how much of it they have; the labels of most votes are taken. 0: without votes.
     centroid_features : int
         How many features a centroid keeps.
@@ -60,8 +60,9 @@ class RecipeSettings:
         Centroids are looked for among so many labels of each feature, those of its largest values.
     longest_vote_list : int
         So many labels of each feature, those of its largest shares, may get its votes.
-    held_out : int
-        The most rows that the blend is learned on.
+    held_out, held_out_of_many : int
+        A tenth of the rows, but at most `held_out`, are held out to learn the blend on; or one in 64, if these are
+        more, up to `held_out_of_many`.
     label_clusterings : int
         How many times the labels are clustered, for classifiers of clusters and of labels within them; see
         `labelprism.heads.label_clusters`.
@@ -127,9 +128,8 @@ class RecipeSettings:
         many on average: the space tells them apart as well.
     many_rows : int
         Where there are at least so many rows, fewer passes are enough:
-    passes_of_many, space_passes_of_many : int
-        the head goes over its examples at most `passes_of_many` times (see `OneVsRestHead`), and features of a space
-        learn at most `space_passes_of_many` times, if rows do not look for candidates in it meanwhile.
+    space_passes_of_many : int
+        features of a space learn at most so many times, if rows do not look for candidates in it meanwhile.
     many_values, space_passes_of_many_values : int
         Where rows have at least `many_values` stored values in all, features of a space learn at most
         `space_passes_of_many_values` times.
@@ -150,7 +150,7 @@ class RecipeSettings:
     """
 
     forest: Mapping[str, Any] = field(
-        default_factory=lambda: {"n_trees": 1, "stop_labels": 30, "smallest": 0.1, **_QUICK_GROWTH}
+        default_factory=lambda: {"n_trees": 1, "stop_labels": 60, "smallest": 0.1, **_QUICK_GROWTH}
     )
     head: Mapping[str, Any] = field(default_factory=lambda: {"tolerance": 0.8})
     forest_candidates: int = 25
@@ -165,7 +165,7 @@ class RecipeSettings:
     vote_candidates: int = 20
     retrieval_from_labels: int = 1500
     candidates_of_few: int = 100
-    forest_of_fewest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 2, "stop_labels": 60})
+    forest_of_fewest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 2})
     forest_of_few: Mapping[str, Any] = field(default_factory=dict)
     centroid_features: int = 200
     strong_features: int = 16
@@ -173,8 +173,9 @@ class RecipeSettings:
     longest_list: int = 64
     longest_vote_list: int = 32
     held_out: int = 1500
+    held_out_of_many: int = 3000
     label_clusterings: int = 1
-    cluster_labels: int = 100
+    cluster_labels: int = 50
     cluster_from_labels: int = 1500
     cluster_up_to_labels: int = 50_000
     cluster_up_to_labels_per_row: float = 6.0
@@ -200,7 +201,6 @@ class RecipeSettings:
     mined_without_head: int = 3
     head_from_examples_per_label: float = 8.0
     many_rows: int = 100_000
-    passes_of_many: int = 3
     space_passes_of_many: int = 5
     many_values: int = 10_000_000
     space_passes_of_many_values: int = 4
@@ -214,11 +214,12 @@ class RecipeSettings:
     unit_rows: bool = True
 
     def _check(self) -> None:
-        """Raise a ValueError where a number of candidates is out of range, before a forest has been grown for it."""
+        """Raise a ValueError where a number is out of range, before anything has been learned for it."""
         least = {"forest_candidates": 1, "training_candidates": 1, "centroid_candidates": 0, "vote_candidates": 0}
         least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
         least |= {"space_candidates": 0, "kept_candidates": 0, "training_votes": 0, "votes_for_new_labels": 0}
-        least |= {"passes_of_many": 1, "space_passes_of_many": 1, "strong_features": 1, "mined_features": 1}
+        least |= {"space_passes_of_many": 1, "strong_features": 1, "mined_features": 1, "candidates_of_few": 0}
+        least |= {"held_out": 0, "held_out_of_many": 0}
         least |= {"mined_every": 0, "mined_without_head": 1, "space_passes_of_many_values": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
@@ -268,6 +269,7 @@ PRESETS: dict[str, RecipeSettings] = {
         centroids_up_to_labels_per_row=1e9,
         votes_up_to_labels_per_row=1e9,
         label_clusterings=5,
+        cluster_labels=100,
         retrieval_from_labels=0,
         cluster_from_labels=0,
         cluster_up_to_labels=2**31 - 1,
@@ -287,8 +289,7 @@ PRESETS: dict[str, RecipeSettings] = {
     ),
     "fast": RecipeSettings(
         forest={"n_trees": 1, "stop_labels": 50, "min_rows": 100, "smallest": 0.1, **_QUICK_GROWTH, "max_rows": 10_000},
-        head={"rare_examples": 10.0, "tolerance": 1.2},
-        many_rows=0,
+        head={"rare_examples": 10.0, "tolerance": 1.2, "passes": 3},
         forest_candidates=20,
         training_candidates=20,
         centroid_candidates=20,

@@ -27,13 +27,14 @@ from labelprism.heads.label_space import Mining, SievingSpace, Vectors, label_li
 from labelprism.heads.near_examples import MOST_ENTRIES
 from labelprism.heads.one_vs_rest import OneVsRestHead
 from labelprism.recipe_calibration import Calibration, learned_calibration
-from labelprism.recipe_settings import RecipeSettings
+from labelprism.recipe_settings import MOST_CANDIDATES, RecipeSettings
 
 Float64 = npt.NDArray[np.float64]
 
 _MOST_MORE_CANDIDATES = 50  # however many labels a row has
 _MANY_LABELS = 50_000
 _USUAL_SHARE = 0.5  # of a label's own classifier, where there are no held-out rows to ask
+_ROWS_FOR_EACH = 64  # that is held out, where rows are many
 _OWN_SHARES = (0.3, _USUAL_SHARE, 0.7)  # finer steps, or any further, gain nothing
 
 
@@ -137,13 +138,13 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     further = round(settings.candidates_per_doubling * doublings)
     retrieves = n_labels >= settings.retrieval_from_labels
     least = 0 if retrieves else settings.candidates_of_few
-    is_large = size.n_rows >= settings.many_rows
     has_centroids = retrieves and labels_per_row <= settings.centroids_up_to_labels_per_row
     may_vote = retrieves and settings.vote_candidates > 0
     has_votes = may_vote and labels_per_row <= settings.votes_up_to_labels_per_row
     votes = settings.vote_candidates + (0 if has_centroids else settings.centroid_candidates) + further
-    mines = sieves and settings.mined_every > 0 and size.n_rows >= settings.mined_from_rows
-    passes = _space_passes(settings, size, is_large and not mines)
+    mines = sieves and settings.mined_every > 0 and settings.space_candidates > 0
+    mines = mines and size.n_rows >= settings.mined_from_rows
+    passes = _space_passes(settings, size, size.n_rows >= settings.many_rows and not mines)
     if mines:
         has_head = settings.use_head and _needs_head(settings, size)
         settings = replace(settings, sieved_leaf_labels=2**31 - 1, use_head=has_head)
@@ -155,10 +156,9 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
         vote_candidates=votes if has_votes else 0,
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
-        kept_candidates=settings.kept_candidates + (2 * more if mines else more) if sieves else 0,
+        kept_candidates=min(settings.kept_candidates + (1 + mines) * more, MOST_CANDIDATES) if sieves else 0,
         mined_every=min(settings.mined_every, -(-passes // 2)) if mines else 0,
         longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
-        head=_with_fewer_passes(settings) if is_large else settings.head,
         space_passes=passes,
     )
     if size.examples_per_label < settings.examples_from_examples_per_label:
@@ -195,7 +195,7 @@ def _space_passes(settings: RecipeSettings, size: DataSize, takes_fewer: bool) -
 
 
 def _forest_for_data(settings: RecipeSettings, size: DataSize, sieves: bool, more_trees: int) -> dict[str, Any]:
-    if size.n_labels < settings.retrieval_from_labels:
+    if not sieves and size.n_labels < settings.retrieval_from_labels:
         found = settings.candidates_of_few
         if settings.forest_of_fewest and 1 <= found <= size.n_labels <= 2 * found:
             return {**settings.forest, **settings.forest_of_fewest}
@@ -204,11 +204,6 @@ def _forest_for_data(settings: RecipeSettings, size: DataSize, sieves: bool, mor
     forest = SpectralForest(**settings.forest)
     leaf_labels = max(forest.stop_labels, settings.sieved_leaf_labels) if sieves else forest.stop_labels
     return {**settings.forest, "n_trees": forest.n_trees + more_trees, "stop_labels": leaf_labels}
-
-
-def _with_fewer_passes(settings: RecipeSettings) -> dict[str, Any]:
-    passes = min(OneVsRestHead(**settings.head).passes, settings.passes_of_many)
-    return {**settings.head, "passes": passes}
 
 
 def mining_of(settings: RecipeSettings) -> Mining | None:
@@ -263,7 +258,8 @@ def sieving_space(
 
 def held_out_rows(n: int, settings: RecipeSettings, seed: int) -> Int64:
     """Return the numbers of the rows to hold out, of n, ascending: those of them that are `labelled_elsewhere`."""
-    n_held_out = min(n // 10, settings.held_out) if settings.use_learned_blend else 0
+    most = max(settings.held_out, min(n // _ROWS_FOR_EACH, settings.held_out_of_many))
+    n_held_out = min(n // 10, most) if settings.use_learned_blend else 0
     if n_held_out == 0:
         return np.zeros(0, np.int64)
     return np.sort(np.random.default_rng(seed).permutation(n)[:n_held_out])

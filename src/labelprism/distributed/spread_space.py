@@ -129,4 +129,4 @@ def _joined(chunks: list[Chunk]) -> tuple[sp.csr_array, sp.csr_array, Float32 | 
 def _rows_of(indptr: Int64, labels: Int32, begin: int, end: int) -> Lists:
     """Return the candidates of the rows from one to another."""
     first, last = indptr[begin], indptr[end]
-    return Lists(indptr[begin : end + 1] - first, labels[first:last])
+    return Lists(indptr[begin : end + 1] - first, labels[first:last].copy())  # not a view, which would hold all

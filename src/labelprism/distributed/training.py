@@ -325,6 +325,7 @@ class DistributedTraining:
         n_rows, n_entries = int(seen.first_rows[-1]), sum(facts.n_entries for facts in seen.facts)
         asked = self.settings.for_examples()
         per_row = asked.forest_candidates + asked.centroid_candidates + asked.vote_candidates
+        per_row = asked.kept_candidates if asked.mined_every else per_row
         work = expected_examples(seen.counts.plain, offered, n_held, n_rows, per_row)
         if self.clusters is not None:
             work = expected_of_classes(seen.counts.plain, work, self.clusters)

@@ -209,6 +209,7 @@ def learned_space(
             labels = _label_sums(X, Y, relative, vectors, n_threads)
             _make_unit(labels)
             if mining is not None and number % mining.every == 0:
+                mined = None  # makes room for the next
                 of_now = (as_bytes(vectors, n_threads), as_bytes(labels, n_threads))
                 mined = _mined(X, candidates, *of_now, mining, seed, n_threads)
             step = (labels, vectors, squares, number, passes, _RATE, _SCALE, seed, n_threads, counter)
