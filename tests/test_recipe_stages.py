@@ -149,7 +149,7 @@ def test_many_rows_are_learned_from_less_often(n_rows: int) -> None:
     settings = RecipeSettings()
     adapted = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**6, 100))
     several = settings_for_data(settings, DataSize(n_rows, 5000, 4.0, 10**6, 100))
-    assert several.space_passes == (8 if n_rows < 100_000 else 5)
+    assert several.space_passes == (8 if n_rows < 100_000 else 4)
     assert adapted.space_passes == 8  # rows look for candidates in it, or are few
     of_many_values = settings_for_data(settings, DataSize(n_rows, 5000, 1.0, 10**7, 100))
     assert of_many_values.space_passes == 4
@@ -165,10 +165,12 @@ def test_many_rows_are_learned_from_less_often(n_rows: int) -> None:
         ("accurate", 5000, 1.0, 9, 30, 50),
         ("fast", 5000, 1.0, 1, 2**31 - 1, 1),  # all labels in one leaf
         ("fast", 5000, 4.0, 1, 50, 32),
-        ("fast", 120, 5.0, 2, 80, 80),
+        ("fast", 120, 5.0, 1, 50, 80),
         ("fast", 159, 4.9, 1, 50, 80),
-        ("fast", 1499, 5.0, 2, 80, 80),
+        ("fast", 1499, 5.0, 1, 50, 80),
         ("fast", 1500, 5.0, 1, 50, 36),
+        ("default", 1499, 5.0, 2, 60, 100),
+        ("default", 1499, 4.9, 3, 60, 100),
         ("default", 99, 1.0, 3, 60, 100),
         ("default", 100, 1.0, 2, 60, 100),  # most labels are candidates anyway
         ("default", 200, 1.0, 2, 60, 100),

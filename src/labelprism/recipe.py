@@ -1,4 +1,4 @@
-"""The default recipe: a forest as F, one-vs-rest classifiers as H, label centroids, a space, and a blend of all of them.
+"""The default recipe: a forest as F, one-vs-rest classifiers as H, label centroids, a space, and a blend of all.
 
 A tenth of the rows, at most `RecipeSettings.held_out`, is held out from all experts alike, and the blend is learned on
 what they say of these rows. Then centroids and head take them in, but for classifiers of labels that no other row has:

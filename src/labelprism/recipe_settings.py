@@ -40,7 +40,7 @@ class RecipeSettings:
     forest_of_fewest, forest_of_few : dict
         Parameters of the forest where that is half of all labels to all of them, in place of more trees: most labels
         are candidates anyway; and where labels are few, and rows have `most_trees_from_labels_per_row` of them on
-        average.
+        average: there F stands alone, and trees that examples go down both ways tell more.
     training_candidates, training_votes : int
         Those of the forest and by votes for the examples that the head learns from.
     candidates_per_label : float
@@ -166,7 +166,7 @@ class RecipeSettings:
     retrieval_from_labels: int = 1500
     candidates_of_few: int = 100
     forest_of_fewest: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 2})
-    forest_of_few: Mapping[str, Any] = field(default_factory=dict)
+    forest_of_few: Mapping[str, Any] = field(default_factory=lambda: {"n_trees": 2, "routing": "fractional"})
     centroid_features: int = 200
     strong_features: int = 16
     mined_features: int = 8
@@ -201,7 +201,7 @@ class RecipeSettings:
     mined_without_head: int = 3
     head_from_examples_per_label: float = 8.0
     many_rows: int = 100_000
-    space_passes_of_many: int = 5
+    space_passes_of_many: int = 4
     many_values: int = 10_000_000
     space_passes_of_many_values: int = 4
     sieve_up_to_labels_per_row: float = 3.0
@@ -296,7 +296,7 @@ PRESETS: dict[str, RecipeSettings] = {
         vote_candidates=10,
         candidates_of_few=80,
         forest_of_fewest={},
-        forest_of_few={"n_trees": 2, "stop_labels": 80, "refine_rounds": 1, "max_rows": 5000},
+        forest_of_few={"routing": "fractional", "max_rows": 5000},
         label_clusterings=0,
         more_trees=0,
         space_passes=4,
