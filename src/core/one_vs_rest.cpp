@@ -77,6 +77,7 @@ struct LabelProblem {
   LargeVector<Example> examples;                  // held-out ones last
   LargeVector<std::int32_t> rows;
   LargeVector<std::uint32_t> order;
+  std::vector<std::uint64_t> kept;  // weights
   std::vector<float> weights;
   float bias = 0;
   float cost_of_positive = 1, cost_of_negative = 1;
@@ -303,14 +304,16 @@ struct LabelProblem {
 };
 
 void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
-  LargeVector<std::uint32_t>& kept = problem.order;
+  // Feature and place in one number: sorting looks at nothing else.
+  std::vector<std::uint64_t>& kept = problem.kept;
   kept.clear();
   for (std::uint32_t j = 0; j < static_cast<std::uint32_t>(problem.n_features); ++j) {
-    if (std::fabs(problem.weights[j]) > drop) kept.push_back(j);
+    if (std::fabs(problem.weights[j]) > drop) kept.push_back(static_cast<std::uint64_t>(problem.features[j]) << 32 | j);
   }
-  std::sort(kept.begin(), kept.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return problem.features[a] < problem.features[b]; });
-  for (const std::uint32_t j : kept) weights.push(problem.features[j], problem.weights[j]);
+  if (!problem.has_all_features) std::sort(kept.begin(), kept.end());
+  for (const std::uint64_t own : kept) {
+    weights.push(static_cast<std::int32_t>(own >> 32), problem.weights[static_cast<std::uint32_t>(own)]);
+  }
   weights.end_row();
 }
 
