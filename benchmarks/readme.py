@@ -82,7 +82,8 @@ def _cell(result: tuple[float, float] | None, best: float) -> str:
 
 WIDTH, HEIGHT = 760, 330
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 34, 44
-TIMES, POINTS = (1 / 2, 64), (-14, 2)
+TIMES, POINTS = (1 / 2, 128), (-14, 2)
+TIMES_SHOWN = (0.5, 1, 2, 4, 8, 16, 32, 64, 128)
 INK = "#757d8a"  # like the colours of the marks, to be read on white and on black
 SPACE = 116  # between words of the legend
 
@@ -98,9 +99,9 @@ def picture(found: Results) -> str:
                 (p_at_1, seconds), (our_p, our_seconds) = found[name][system], found[name][OURS]
                 tip = f"{title}, {name}: {seconds / our_seconds:.1f} times the CPU time, P@1 {p_at_1 - our_p:+.1f}"
                 marks.append(_mark(seconds / our_seconds, p_at_1 - our_p, colour, tip))
-    ticks = [_text(_x(time), HEIGHT - BOTTOM + 17, f"{time:g} x", "middle") for time in (0.5, 1, 2, 4, 8, 16, 32, 64)]
+    ticks = [_text(_x(time), HEIGHT - BOTTOM + 17, f"{time:g} x", "middle") for time in TIMES_SHOWN]
     ticks += [_text(LEFT - 7, _y(points) + 4, f"{points:+d}" if points else "0", "end") for points in range(-14, 3, 2)]
-    grid = [_line(_x(time), TOP, _x(time), HEIGHT - BOTTOM, 0.25) for time in (0.5, 2, 4, 8, 16, 32, 64)]
+    grid = [_line(_x(time), TOP, _x(time), HEIGHT - BOTTOM, 0.25) for time in TIMES_SHOWN if time != 1]
     grid += [_line(LEFT, _y(points), WIDTH - RIGHT, _y(points), 0.25) for points in range(-14, 3, 2) if points]
     axes = [_line(_x(1), TOP, _x(1), HEIGHT - BOTTOM, 1), _line(LEFT, _y(0), WIDTH - RIGHT, _y(0), 1)]
     words = [
