@@ -42,7 +42,7 @@ annif-compare: $(VENV)-annif/.installed
 	$(VENV)-annif/bin/python contrib/annif/compare.py report $(ANNIF_WORK)
 
 sanitize: $(VENV)-sanitize/.installed
-	tools/run_sanitized $(VENV)-sanitize/bin/python -m pytest tests/core tests/data/test_sparse_text.py tests/features/test_text_hasher.py tests/filters tests/heads tests/test_recipe.py tests/test_recipe_update.py tests/test_forged_models.py tests/test_scratch.py
+	tools/run_sanitized $(VENV)-sanitize/bin/python -m pytest tests/core tests/data/test_sparse_text.py tests/features/test_text_hasher.py tests/filters tests/heads tests/test_recipe.py tests/test_recipe_awkward_input.py tests/test_recipe_update.py tests/test_forged_models.py tests/test_scratch.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The default recipe: it learns, is the same for every n_jobs, for one row and many, saved and live; awkward input."""
+"""The default recipe: it learns, is the same for every n_jobs, for one row and many, saved and live."""
 
 from __future__ import annotations
 
@@ -10,26 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
+from recipe_data import FEW, ROUTED, planted
 from sklearn.preprocessing import normalize
 
 from labelprism import _core, _reference, recipe_stages
-from labelprism.heads.blend import DEFAULT_BLEND, log_head
+from labelprism.heads.blend import log_head
 from labelprism.heads.label_space import SievingSpace, as_floats, kept_space, label_vectors, space_cosines
 from labelprism.heads.near_examples import example_votes, kept_examples
 from labelprism.metrics import precision_at_k
 from labelprism.recipe import PRESETS, DefaultRecipe, RecipeSettings, fit_default
-from labelprism.recipe_stages import (
-    asks_examples,
-    labelled_elsewhere,
-)
+from labelprism.recipe_stages import asks_examples
 from labelprism.recipe_update import updated
 
-# The data is small: what is kept for more labels is asked for here too.
-FEW: dict[str, Any] = {"retrieval_from_labels": 0}
-# Leaves of few labels, so that there are routers.
-ROUTED = RecipeSettings(
-    forest={"n_trees": 3, "stop_labels": 5, "smallest": 0.1}, label_clusterings=0, more_trees=0, **FEW
-)
 CLUSTERED = replace(ROUTED, label_clusterings=2, cluster_labels=6, cluster_from_labels=0, cluster_gain=-1e9)
 WITH_EXAMPLES = replace(ROUTED, examples_from_labels=0, example_gain=-1e9)
 WITH_SPACE = replace(ROUTED, space_from_labels=0, space_gain=-1e9, kept_candidates=0)
@@ -67,18 +59,6 @@ ALL_KINDS = {
         sieved_leaf_labels=5,
     ),
 }
-
-
-def planted(n: int, c: int = 30, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
-    """One or two labels a row; each label has three features of its own, and there is noise."""
-    rng = np.random.default_rng(seed)
-    first, second = rng.integers(c, size=n), rng.integers(c, size=n)
-    Y = np.zeros((n, c), np.float32)
-    Y[np.arange(n), first] = 1
-    Y[np.arange(n), second] = rng.random(n) < 0.5
-    X = np.repeat(Y, 3, axis=1) * (rng.random((n, 3 * c)) < 0.7) * rng.uniform(0.5, 3, (n, 1))
-    X += (rng.random((n, 3 * c)) < 0.03) * 0.5
-    return sp.csr_array(X.astype(np.float32)), sp.csr_array(Y)
 
 
 @pytest.fixture(scope="module")
@@ -527,76 +507,3 @@ def test_many_labels_are_clustered() -> None:
     assert model.n_trees_ == 1
     assert model.arrays["cluster_of"].shape == (1, 5000)
     assert precision_at_k(Y, model.predict_topk(X, 1)[0], 1) > 0.9
-
-
-# -------------------------------------------------------------------------------------------------------- awkward input
-
-
-def test_rows_are_labelled_elsewhere_if_others_have_one_of_their_labels() -> None:
-    Y = sp.csr_array(np.array([[1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], np.float32))
-    # The first label is of the first two alone, the second and the last one of others too.
-    assert labelled_elsewhere(Y, np.array([2, 2, 1, 3])).tolist() == [True, False, True, False, False]
-    assert labelled_elsewhere(Y[:0], np.array([2, 2, 1, 3])).shape == (0,)
-
-
-def test_the_only_row_of_a_label_is_never_held_out() -> None:
-    X, Y = planted(300, c=10)
-    own = sp.eye_array(100, dtype=np.float32)
-    X, Y = (sp.csr_array(sp.block_diag([shared, own])) for shared in (X, Y))
-    model = fit_default(X, Y, preset=ROUTED)
-    assert model.blend_ != DEFAULT_BLEND  # some rows were held out
-    assert np.isin(np.arange(110), model.arrays["forest_leaf_label"]).all()
-    assert (model.predict_topk(X[300:], 1)[0].ravel() == np.arange(10, 110)).all()
-
-
-def test_labels_that_never_come_twice_are_learned_without_a_blend() -> None:
-    X = sp.csr_array(sp.eye_array(60, dtype=np.float32))
-    model = fit_default(X, X)
-    assert model.blend_ == DEFAULT_BLEND
-    assert (model.predict_topk(X, 1)[0].ravel() == np.arange(60)).all()
-
-
-@pytest.mark.parametrize("preset", ["default", "accurate"])
-@pytest.mark.parametrize("n", [1, 2, 9, 30])
-def test_few_rows(n: int, preset: str) -> None:
-    X, Y = planted(n, c=4)
-    labels, scores = fit_default(X, Y, preset=preset).predict_topk(X, 6)
-    assert labels.shape == (n, 6)
-    assert (labels < 4).all()
-    assert ((labels == -1) == (scores == -np.inf)).all()
-
-
-@pytest.mark.parametrize("preset", ["default", "accurate"])
-def test_empty_rows_and_rows_without_labels(preset: str) -> None:
-    X, Y = planted(100)
-    X, Y = X.toarray(), Y.toarray()
-    X[::5] = 0
-    Y[::7] = 0
-    model = fit_default(X, Y, preset=preset)
-    labels, scores = model.predict_topk(sp.csr_array((2, X.shape[1]), dtype=np.float32), 3)
-    assert labels.shape == (2, 3)
-    assert not np.isnan(scores).any()
-
-
-@pytest.mark.parametrize("preset", ["default", "accurate"])
-def test_no_labels_at_all(preset: str) -> None:
-    model = fit_default(planted(40)[0], sp.csr_array((40, 3), dtype=np.float32), preset=preset)
-    labels, _ = model.predict_topk(planted(5)[0], 2)
-    assert (labels == -1).all()
-
-
-def test_bad_input_is_named(data: Any, model: DefaultRecipe) -> None:
-    with pytest.raises(ValueError, match="preset"):
-        fit_default(*data[:2], preset="quick")
-    with pytest.raises(ValueError, match="objective"):
-        fit_default(*data[:2], objective="recall")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="same rows"):
-        fit_default(data[0][:5], data[1])
-    with pytest.raises(ValueError, match="features"):
-        model.predict_topk(data[2][:, :7], 3)
-    row = data[2][:1].copy()
-    row.data[0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        model.predict_topk(row, 3)
-    with pytest.raises(ValueError, match="k must"):
-        model.predict_topk(data[2][:1], 0)

@@ -14,6 +14,7 @@ from labelprism.recipe_stages import (
     DataSize,
     Opinions,
     held_out_rows,
+    labelled_elsewhere,
     learned_blend,
     mining_of,
     settings_for_data,
@@ -142,6 +143,32 @@ def test_more_rows_are_held_out_of_many(n_rows: int, held_out: int, most: int, e
     assert rows.size == expected
     assert (np.diff(rows) > 0).all()
     assert held_out_rows(n_rows, replace(settings, use_learned_blend=False), 0).size == 0
+
+
+def test_rows_are_labelled_elsewhere_if_others_have_one_of_their_labels() -> None:
+    Y = sp.csr_array(np.array([[1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], np.float32))
+    # The first label is of the first two alone, the second and the last one of others too.
+    assert labelled_elsewhere(Y, np.array([2, 2, 1, 3])).tolist() == [True, False, True, False, False]
+    assert labelled_elsewhere(Y[:0], np.array([2, 2, 1, 3])).shape == (0,)
+
+
+def test_nothing_is_looked_for_in_a_space_that_is_to_find_nothing() -> None:
+    size = DataSize(100_000, 5000, 1.0, 10**6, 100)
+    adapted = settings_for_data(RecipeSettings(space_candidates=0), size)
+    assert mining_of(adapted) is None
+    assert adapted.forest["stop_labels"] == 200  # trees find candidates in its place
+    assert mining_of(settings_for_data(RecipeSettings(), size)) is not None
+
+
+def test_forests_of_few_labels_are_not_for_those_that_a_space_finds() -> None:
+    settings, size = RecipeSettings(space_from_labels=0), DataSize(20_000, 150, 1.0, 10**6, 100)
+    adapted = settings_for_data(settings, size)
+    assert (adapted.forest["n_trees"], adapted.forest["stop_labels"], adapted.forest_candidates) == (1, 200, 1)
+
+
+def test_kept_candidates_stay_within_what_a_model_may_have() -> None:
+    settings = RecipeSettings(kept_candidates=29_990)
+    assert settings_for_data(settings, DataSize(100_000, 5000, 3.0, 10**6, 100)).kept_candidates == 30_000
 
 
 @pytest.mark.parametrize("n_rows", [99_999, 100_000])

@@ -146,6 +146,9 @@ def test_new_rows_are_learned_with_as_many_candidates_as_the_others() -> None:
     assert np.diff(model.candidates(X).indptr).max() > 5
     older = {k: v for k, v in model.meta["settings"].items() if not k.startswith("training_")}
     assert DefaultRecipe(model.arrays, {**model.meta, "settings": older}).settings.training_share == 1.0
+    before_mining = {k: v for k, v in model.meta["settings"].items() if not k.startswith("mined_")}
+    as_before = DefaultRecipe(model.arrays, {**model.meta, "settings": {**before_mining, "passes_of_many": 3}}).settings
+    assert (as_before.mined_every, as_before.for_examples().strong_features) == (0, 16)
     forged = {**model.meta["settings"], "training_share": "half"}
     with pytest.raises(ValueError, match=r"training_share must be above 0.*the model is damaged"):
         DefaultRecipe(model.arrays, {**model.meta, "settings": forged})
