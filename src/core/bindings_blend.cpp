@@ -30,7 +30,7 @@ void bind_blend(nb::module_& m) {
   m.def(
       "softmax_likelihood",
       [](Vector<std::int64_t> indptr, Matrix<double> features, Vector<double> share, Vector<double> weights,
-         bool any_label) {
+         bool any_label, int n_threads) {
         const Candidates candidates = checked_candidates(indptr, features, weights);
         require(share.size() == features.shape(0), "there must be a share for every candidate");
         const std::size_t width = features.shape(1);
@@ -42,11 +42,11 @@ void bind_blend(nb::module_& m) {
         {
           const nb::gil_scoped_release release;
           value = softmax_likelihood(candidates, share.data(), weights.data(), any_label ? Wanted::kAny : Wanted::kAll,
-                                     derivatives);
+                                     n_threads, derivatives);
         }
         return std::make_tuple(value, gradient, covariance, covariance_if_true);
       },
-      array("indptr"), array("features"), array("share"), array("weights"), "any_label"_a,
+      array("indptr"), array("features"), array("share"), array("weights"), "any_label"_a, "n_threads"_a,
       "The log-likelihood of all or any true candidates of every row under a softmax of weighted features, its "
       "gradient, and the covariances of features by p and by p among the true ones.");
   m.def(
@@ -72,7 +72,8 @@ void bind_blend(nb::module_& m) {
       "turned.");
   m.def(
       "best_candidates",
-      [](Vector<std::int64_t> indptr, Matrix<double> features, Vector<double> weights, std::int64_t n_best) {
+      [](Vector<std::int64_t> indptr, Matrix<double> features, Vector<double> weights, std::int64_t n_best,
+         int n_threads) {
         const Candidates candidates = checked_candidates(indptr, features, weights);
         require(n_best >= 1, "n_best must be at least 1");
         std::int64_t* to_best;
@@ -80,11 +81,11 @@ void bind_blend(nb::module_& m) {
             new_array({static_cast<std::size_t>(candidates.n_rows), static_cast<std::size_t>(n_best)}, &to_best);
         {
           const nb::gil_scoped_release release;
-          best_candidates(candidates, weights.data(), n_best, to_best);
+          best_candidates(candidates, weights.data(), n_best, n_threads, to_best);
         }
         return best;
       },
-      array("indptr"), array("features"), array("weights"), "n_best"_a,
+      array("indptr"), array("features"), array("weights"), "n_best"_a, "n_threads"_a,
       "The candidates of every row whose weighted features are the largest, best first; -1 where there are no more.");
 }
 

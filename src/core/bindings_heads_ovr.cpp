@@ -55,7 +55,7 @@ void bind_one_vs_rest(nb::module_& m) {
         OneVsRestModel model;
         {
           const nb::gil_scoped_release release;
-          fit_one_vs_rest(X, examples_by_label(C, Y, {first_label, end_label}),
+          fit_one_vs_rest(X, examples_by_label(C, Y, {first_label, end_label}, n_threads),
                           held_out.size() ? held_out.data() : nullptr, weights, start.bias ? &start : nullptr, settings,
                           n_threads, counter, model);
         }

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "thread_pool.hpp"
+
 namespace labelprism {
 namespace {
 
@@ -14,6 +16,8 @@ typedef double Pair __attribute__((vector_size(2 * sizeof(double)), aligned(size
 
 // A share of nothing, for true candidates whose p is too small for a double: their logarithm must be finite.
 constexpr double kLeastBelief = 1e-300;
+
+constexpr std::int64_t kRowsPerTask = 64;
 
 // At most so many factors up to 2 are multiplied before the logarithm is taken: their product stays a double.
 constexpr int kFactors = 512;
@@ -69,6 +73,22 @@ void mirror(double* matrix) {
   }
 }
 
+// What some rows add to the likelihood and to its derivatives.
+template <int F>
+struct SoftmaxPart {
+  double value = 0;
+  double gradient[F] = {};
+  double covariance[F * F] = {};  // upper halves
+  double covariance_if_true[F * F] = {};
+
+  void add(const SoftmaxPart& other) {
+    value += other.value;
+    for (int a = 0; a < F; ++a) gradient[a] += other.gradient[a];
+    for (int i = 0; i < F * F; ++i) covariance[i] += other.covariance[i];
+    for (int i = 0; i < F * F; ++i) covariance_if_true[i] += other.covariance_if_true[i];
+  }
+};
+
 template <int F>
 void add_covariance(const Moments<F>& moments, double mass, double* covariance) {
   for (int a = 0; a < F; ++a) {
@@ -77,14 +97,11 @@ void add_covariance(const Moments<F>& moments, double mass, double* covariance) 
 }
 
 template <int F>
-double softmax_of(const Candidates& candidates, const double* share, const double* weights, Wanted wanted,
-                  const Derivatives& to) {
-  std::fill_n(to.gradient, F, 0.0);
-  std::fill_n(to.covariance, F * F, 0.0);
-  std::fill_n(to.covariance_if_true, F * F, 0.0);
+SoftmaxPart<F> softmax_of_rows(const Candidates& candidates, const double* share, const double* weights, Wanted wanted,
+                               std::int64_t first_row, std::int64_t end_row) {
+  SoftmaxPart<F> part;
   std::vector<double> scores, powers;
-  double value = 0;
-  for (std::int64_t row = 0; row < candidates.n_rows; ++row) {
+  for (std::int64_t row = first_row; row < end_row; ++row) {
     const std::int64_t begin = candidates.indptr[row], count = candidates.indptr[row + 1] - begin;
     const double* const x = candidates.features + begin * F;
     const double* const shares = share + begin;
@@ -111,17 +128,34 @@ double softmax_of(const Candidates& candidates, const double* share, const doubl
         if_true.add(powers[t] / all.total() * shares[t] + kLeastBelief, x + t * F);
       } else {
         if_true.add(shares[t], x + t * F);
-        value += shares[t] * (scores[t] - log_total);
+        part.value += shares[t] * (scores[t] - log_total);
       }
     }
-    if (wanted == Wanted::kAny) value += mass * std::log(if_true.total());
-    for (int a = 0; a < F; ++a) to.gradient[a] += mass * (if_true.mean(a) - all.mean(a));
-    add_covariance(all, mass, to.covariance);
-    add_covariance(if_true, mass, to.covariance_if_true);
+    if (wanted == Wanted::kAny) part.value += mass * std::log(if_true.total());
+    for (int a = 0; a < F; ++a) part.gradient[a] += mass * (if_true.mean(a) - all.mean(a));
+    add_covariance(all, mass, part.covariance);
+    add_covariance(if_true, mass, part.covariance_if_true);
   }
+  return part;
+}
+
+// Parts are of so many rows each, and added up in their order: the sum does not depend on n_threads.
+template <int F>
+double softmax_of(const Candidates& candidates, const double* share, const double* weights, Wanted wanted,
+                  int n_threads, const Derivatives& to) {
+  std::vector<SoftmaxPart<F>> parts(static_cast<std::size_t>((candidates.n_rows + kRowsPerTask - 1) / kRowsPerTask));
+  parallel_ranges(candidates.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    parts[static_cast<std::size_t>(begin / kRowsPerTask)] =
+        softmax_of_rows<F>(candidates, share, weights, wanted, begin, end);
+  });
+  SoftmaxPart<F> sum;
+  for (const SoftmaxPart<F>& part : parts) sum.add(part);
+  std::copy_n(sum.gradient, F, to.gradient);
+  std::copy_n(sum.covariance, F * F, to.covariance);
+  std::copy_n(sum.covariance_if_true, F * F, to.covariance_if_true);
   mirror<F>(to.covariance);
   mirror<F>(to.covariance_if_true);
-  return value;
+  return sum.value;
 }
 
 template <int F>
@@ -156,9 +190,11 @@ double logistic_of(std::int64_t count, const double* features, const bool* is_tr
 }
 
 template <int F>
-void best_of(const Candidates& candidates, const double* weights, std::int64_t n_best, std::int64_t* best) {
+void best_of(const Candidates& candidates, const double* weights, std::int64_t n_best, std::int64_t first_row,
+             std::int64_t end_row, std::int64_t* best) {
   std::vector<float> scores(static_cast<std::size_t>(n_best));
-  for (std::int64_t row = 0; row < candidates.n_rows; ++row, best += n_best) {
+  best += first_row * n_best;
+  for (std::int64_t row = first_row; row < end_row; ++row, best += n_best) {
     std::int64_t found = 0;
     float least = -std::numeric_limits<float>::infinity();  // what a candidate must be better than
     for (std::int64_t t = candidates.indptr[row]; t < candidates.indptr[row + 1]; ++t) {
@@ -199,9 +235,9 @@ auto with_features(int n_features, const Function& function) {
 }  // namespace
 
 double softmax_likelihood(const Candidates& candidates, const double* share, const double* weights, Wanted wanted,
-                          const Derivatives& derivatives) {
+                          int n_threads, const Derivatives& derivatives) {
   return with_features(candidates.n_features, [&](auto n) {
-    return softmax_of<decltype(n)::value>(candidates, share, weights, wanted, derivatives);
+    return softmax_of<decltype(n)::value>(candidates, share, weights, wanted, n_threads, derivatives);
   });
 }
 
@@ -212,8 +248,12 @@ double logistic_likelihood(std::int64_t count, int n_features, const double* fea
   });
 }
 
-void best_candidates(const Candidates& candidates, const double* weights, std::int64_t n_best, std::int64_t* best) {
-  with_features(candidates.n_features, [&](auto n) { best_of<decltype(n)::value>(candidates, weights, n_best, best); });
+void best_candidates(const Candidates& candidates, const double* weights, std::int64_t n_best, int n_threads,
+                     std::int64_t* best) {
+  parallel_ranges(candidates.n_rows, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    with_features(candidates.n_features,
+                  [&](auto n) { best_of<decltype(n)::value>(candidates, weights, n_best, begin, end, best); });
+  });
 }
 
 }  // namespace labelprism

@@ -31,7 +31,7 @@ struct Derivatives {
 // kAny: the sum of mass * log(sum of share * p), and belief is share * p over its sum; minus its curvature is
 // covariance - covariance_if_true.
 double softmax_likelihood(const Candidates& candidates, const double* share, const double* weights, Wanted wanted,
-                          const Derivatives& derivatives);
+                          int n_threads, const Derivatives& derivatives);
 
 // The log-likelihood of `count` candidates that are each true by 1 / (1 + exp(-weighted features)), whatever is said of
 // the others; its gradient, and its curvature with the sign turned.
@@ -40,6 +40,7 @@ double logistic_likelihood(std::int64_t count, int n_features, const double* fea
 
 // The n_best candidates of each row by their weighted features, rounded to float32: best first, equal ones in their
 // order, never NaN or -infinity; -1 where there are no more. `best` is [n_rows][n_best].
-void best_candidates(const Candidates& candidates, const double* weights, std::int64_t n_best, std::int64_t* best);
+void best_candidates(const Candidates& candidates, const double* weights, std::int64_t n_best, int n_threads,
+                     std::int64_t* best);
 
 }  // namespace labelprism

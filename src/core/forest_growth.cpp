@@ -82,6 +82,7 @@ struct RouterRows {
 struct GrowthRoom {
   std::vector<std::int32_t> feature_place, label_place;  // -1
   std::vector<double> label_mass;                        // 0
+  LargeVector<std::int32_t> seen;                        // room for all labels and one more
   std::vector<std::int32_t> labels;                      // those of the node at hand
   std::vector<float> masses;
   std::vector<float> spread;  // 0: a router's weights by feature
@@ -164,21 +165,31 @@ class Level {
     room.feature_place.resize(static_cast<std::size_t>(X_.n_columns), -1);
     room.label_place.resize(static_cast<std::size_t>(Y_.n_columns), -1);
     room.label_mass.resize(static_cast<std::size_t>(Y_.n_columns), 0.0);
+    room.seen.resize(static_cast<std::size_t>(Y_.n_columns) + 1);
     room.spread.resize(static_cast<std::size_t>(X_.n_columns), 0.0f);
   }
 
+  // Adds the masses of the node's labels to `label_mass`, and notes the labels.
   void count_labels(const NodeRows& members, GrowthRoom& room) const {
-    room.labels.clear();
     constexpr std::int64_t kAhead = 8;
+    double* const masses = room.label_mass.data();
+    std::int32_t* const seen = room.seen.data();
+    std::size_t n_seen = 0;
     for (std::int64_t i = 0; i < members.count; ++i) {
       if (i + 2 * kAhead < members.count) __builtin_prefetch(Y_.indptr + members.rows[i + 2 * kAhead]);
       if (i + kAhead < members.count) __builtin_prefetch(Y_.indices + Y_.indptr[members.rows[i + kAhead]]);
-      for (std::int64_t t = Y_.indptr[members.rows[i]]; t < Y_.indptr[members.rows[i] + 1]; ++t) {
-        double& mass = room.label_mass[static_cast<std::size_t>(Y_.indices[t])];
-        if (mass == 0) room.labels.push_back(Y_.indices[t]);
-        mass += members.weight[i];
+      const double weight = members.weight[i];
+      const bool weighs = weight > 0;  // tiny weights may have been rounded to 0
+      for (std::int64_t t = Y_.indptr[members.rows[i]], end = Y_.indptr[members.rows[i] + 1]; t < end; ++t) {
+        // Noted in any case, and kept if it is new, which cannot be foretold: that needs no jump.
+        const std::int32_t label = Y_.indices[t];
+        const double mass = masses[label];
+        seen[n_seen] = label;
+        n_seen += mass == 0 && weighs;
+        masses[label] = mass + weight;
       }
     }
+    room.labels.assign(seen, seen + n_seen);
   }
 
   // Whether there are rows enough, and more labels than a leaf may be content with.

@@ -24,12 +24,13 @@ constexpr std::int64_t kBlockRows = 8;  // are compared with each other's labels
 constexpr std::int64_t kDrawnCandidates = 3;
 constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows;
 constexpr std::int64_t kBatchRows = 1024;  // their features move together
-constexpr std::int64_t kRowsPerTask = 64;  // whole blocks
+constexpr std::int64_t kRowsPerTask = 64;
+constexpr std::int64_t kLearnedRows = 16;  // of a task, whole blocks: there are many batches, and a wait after each
 constexpr std::int64_t kSievedRows = 16;   // look for the lists near them together
 constexpr std::int64_t kLabelsPerTask = 1024;
 constexpr std::int64_t kLine = 16;  // entries in a line of the cache
 constexpr std::int64_t kAhead = 8;  // rows
-static_assert(kRowsPerTask % kBlockRows == 0);
+static_assert(kLearnedRows % kBlockRows == 0);
 
 // Where an entry of a list is, drawn by a hash.
 const std::int32_t* drawn(const CsrView& lists, std::int64_t row, std::uint64_t random) {
@@ -333,7 +334,7 @@ void learn_space(const SpaceRows& rows, const float* labels, const SpaceStep& st
   Lender<SpaceBlock> blocks;
   for (std::int64_t first = 0; first < n_rows; first += kBatchRows) {
     const std::int64_t count = std::min(kBatchRows, n_rows - first);
-    parallel_ranges(count, kRowsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(count, kLearnedRows, n_threads, [&](std::int64_t begin, std::int64_t end) {
       blocks.lend([&](SpaceBlock& block) {
         for (std::int64_t at = begin; at < end; at += kBlockRows) {
           const std::int64_t next = first + at + kBlockRows;

@@ -16,32 +16,25 @@ constexpr std::int64_t kAhead = 8, kFarAhead = 16;
 
 LocalCsr::LocalCsr(const CsrView& matrix, const NodeRows& node, std::vector<std::int32_t>& place, int min_count)
     : has_data_(matrix.data != nullptr) {
-  gather(matrix, node);
-  std::vector<std::int32_t> left_out;
-  if (min_count > 1) left_out = mark_rare(place, min_count);
-  std::size_t to = 0, from = 0;
-  for (std::size_t row = 1; row < indptr_.size(); ++row) {
-    for (const auto end = static_cast<std::size_t>(indptr_[row]); from < end; ++from) {
-      std::int32_t& number = place[static_cast<std::size_t>(indices_[from])];
-      if (number == kLeftOut) continue;
-      if (number == kNew) {
-        number = static_cast<std::int32_t>(columns_.size());
-        columns_.push_back(indices_[from]);
-      }
-      indices_[to] = number;
-      if (has_data_) data_[to] = data_[from];
-      ++to;
-    }
-    indptr_[row] = static_cast<std::int64_t>(to);
+  const std::size_t size = measure(matrix, node);
+  LargeVector<std::int32_t> seen(std::min(size, place.size()) + 1);
+  const std::size_t n_seen = gather(matrix, node, place.data(), seen.data());
+  for (std::size_t i = 0; i < n_seen; ++i) {
+    std::int32_t& number = place[static_cast<std::size_t>(seen[i])];  // one less than the count of entries
+    const bool is_kept = number + 1 >= min_count;
+    number = is_kept ? static_cast<std::int32_t>(columns_.size()) : kLeftOut;
+    if (is_kept) columns_.push_back(seen[i]);
   }
-  indices_.resize(to);
-  if (has_data_) data_.resize(to);
-  for (const std::int32_t column : columns_) place[static_cast<std::size_t>(column)] = kNew;
-  for (const std::int32_t column : left_out) place[static_cast<std::size_t>(column)] = kNew;
+  if (columns_.size() == n_seen) {
+    for (std::int32_t& index : indices_) index = place[static_cast<std::size_t>(index)];
+  } else {
+    leave_out(place.data());
+  }
+  for (std::size_t i = 0; i < n_seen; ++i) place[static_cast<std::size_t>(seen[i])] = kNew;
 }
 
-// Copies the rows as they are.
-void LocalCsr::gather(const CsrView& matrix, const NodeRows& node) {
+// Notes where the rows will begin, and makes room for their entries, whose number is returned.
+std::size_t LocalCsr::measure(const CsrView& matrix, const NodeRows& node) {
   indptr_.resize(static_cast<std::size_t>(node.count) + 1);
   std::int64_t size = 0;
   for (std::int64_t i = 0; i < node.count; ++i) {
@@ -52,7 +45,15 @@ void LocalCsr::gather(const CsrView& matrix, const NodeRows& node) {
   indptr_[static_cast<std::size_t>(node.count)] = size;
   indices_.resize(static_cast<std::size_t>(size));
   if (has_data_) data_.resize(static_cast<std::size_t>(size));
-  std::size_t at = 0;
+  return static_cast<std::size_t>(size);
+}
+
+// Copies the rows as they are, counts the entries of each column in `place`, from -1 on, and writes the columns that
+// have some to `seen`, in the order of their first appearance; returns how many there are.
+std::size_t LocalCsr::gather(const CsrView& matrix, const NodeRows& node, std::int32_t* place, std::int32_t* seen) {
+  std::int32_t* const indices = indices_.data();
+  float* const data = data_.data();
+  std::size_t at = 0, n_seen = 0;
   for (std::int64_t i = 0; i < node.count; ++i) {
     if (i + kAhead < node.count) {
       const std::int64_t next = matrix.indptr[node.rows[i + kAhead]];
@@ -60,28 +61,34 @@ void LocalCsr::gather(const CsrView& matrix, const NodeRows& node) {
       if (has_data_) __builtin_prefetch(matrix.data + next);
     }
     const std::int64_t begin = matrix.indptr[node.rows[i]], end = matrix.indptr[node.rows[i] + 1];
+    if (has_data_) std::copy(matrix.data + begin, matrix.data + end, data + at);
     for (std::int64_t t = begin; t < end; ++t, ++at) {
-      indices_[at] = matrix.indices[t];
-      if (has_data_) data_[at] = matrix.data[t];
+      // Noted in any case, and kept if it is new, which cannot be foretold: that needs no jump.
+      const std::int32_t column = matrix.indices[t], count = place[column];
+      indices[at] = seen[n_seen] = column;
+      place[column] = count + 1;
+      n_seen += count == kNew;
     }
   }
+  return n_seen;
 }
 
-// Marks the columns with too few entries in `place`, and returns them.
-std::vector<std::int32_t> LocalCsr::mark_rare(std::vector<std::int32_t>& place, int min_count) const {
-  std::vector<std::int32_t> seen;
-  for (const std::int32_t column : indices_) {
-    if (++place[static_cast<std::size_t>(column)] == 0) seen.push_back(column);
+// Numbers the columns anew, and leaves entries out whose column has no number.
+void LocalCsr::leave_out(const std::int32_t* place) {
+  std::int32_t* const indices = indices_.data();
+  float* const data = data_.data();
+  std::size_t to = 0, from = 0;
+  for (std::size_t row = 1; row < indptr_.size(); ++row) {
+    for (const auto end = static_cast<std::size_t>(indptr_[row]); from < end; ++from) {
+      const std::int32_t number = place[indices[from]];
+      indices[to] = number;
+      if (has_data_) data[to] = data[from];
+      to += number >= 0;
+    }
+    indptr_[row] = static_cast<std::int64_t>(to);
   }
-  std::size_t rare = 0;
-  for (const std::int32_t column : seen) {
-    std::int32_t& number = place[static_cast<std::size_t>(column)];  // one less than the count
-    const bool is_rare = number + 1 < min_count;
-    number = is_rare ? kLeftOut : kNew;
-    if (is_rare) seen[rare++] = column;
-  }
-  seen.resize(rare);
-  return seen;
+  indices_.resize(to);
+  if (has_data_) data_.resize(to);
 }
 
 CsrView LocalCsr::view() const {

@@ -43,8 +43,9 @@ class LocalCsr {
   const std::vector<std::int32_t>& columns() const { return columns_; }  // the old number of each column
 
  private:
-  void gather(const CsrView& matrix, const NodeRows& node);
-  std::vector<std::int32_t> mark_rare(std::vector<std::int32_t>& place, int min_count) const;
+  std::size_t measure(const CsrView& matrix, const NodeRows& node);
+  std::size_t gather(const CsrView& matrix, const NodeRows& node, std::int32_t* place, std::int32_t* seen);
+  void leave_out(const std::int32_t* place);
 
   bool has_data_;
   LargeVector<std::int64_t> indptr_;

@@ -10,6 +10,7 @@
 #include "example_rows.hpp"
 #include "large_vector.hpp"
 #include "node_rows.hpp"
+#include "ordered_set.hpp"
 #include "thread_pool.hpp"
 
 namespace labelprism {
@@ -77,7 +78,7 @@ struct LabelProblem {
   LargeVector<Example> examples;                  // held-out ones last
   LargeVector<std::int32_t> rows;
   LargeVector<std::uint32_t> order;
-  std::vector<std::uint64_t> kept;  // weights
+  OrderedSet kept;  // features of weights
   std::vector<float> weights;
   float bias = 0;
   float cost_of_positive = 1, cost_of_negative = 1;
@@ -147,6 +148,7 @@ struct LabelProblem {
     if (features.empty()) {
       place.assign(static_cast<std::size_t>(n_columns), -1);
       features.resize(place.size() + 1);
+      kept.make_room(n_columns);
     }
     if (!anew && has_all_features) return;
     for (std::int32_t j = 0; j < n_features; ++j) place[features[j]] = -1;
@@ -304,16 +306,13 @@ struct LabelProblem {
 };
 
 void write_weights(LabelProblem& problem, float drop, GrowingCsr& weights) {
-  // Feature and place in one number: sorting looks at nothing else.
-  std::vector<std::uint64_t>& kept = problem.kept;
-  kept.clear();
-  for (std::uint32_t j = 0; j < static_cast<std::uint32_t>(problem.n_features); ++j) {
-    if (std::fabs(problem.weights[j]) > drop) kept.push_back(static_cast<std::uint64_t>(problem.features[j]) << 32 | j);
+  const float* const values = problem.weights.data();
+  const std::int32_t *const features = problem.features.data(), *const places = problem.place.data();
+  for (std::int32_t j = 0, count = problem.n_features; j < count; ++j) {
+    if (std::fabs(values[j]) > drop) problem.kept.insert(features[j]);
   }
-  if (!problem.has_all_features) std::sort(kept.begin(), kept.end());
-  for (const std::uint64_t own : kept) {
-    weights.push(static_cast<std::int32_t>(own >> 32), problem.weights[static_cast<std::uint32_t>(own)]);
-  }
+  problem.kept.empty(
+      [&](std::int64_t feature) { weights.push(static_cast<std::int32_t>(feature), values[places[feature]]); });
   weights.end_row();
 }
 
@@ -375,42 +374,52 @@ std::vector<std::int64_t> task_ends(const LabelExamples& examples) {
 
 }  // namespace
 
-LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, LabelRange range) {
+LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, LabelRange range, int n_threads) {
   LabelExamples examples;
   examples.first_label = range.first;
   examples.n_labels = range.end - range.first;
-  std::vector<std::int64_t>& indptr = examples.indptr;
-  indptr.assign(static_cast<std::size_t>(examples.n_labels) + 2, 0);
   const auto within = [&](const CsrView& matrix, std::int64_t row) {
     const std::int32_t* begin = matrix.indices + matrix.indptr[row];
     const std::int32_t* end = matrix.indices + matrix.indptr[row + 1];
     begin = std::lower_bound(begin, end, range.first);
     return std::pair(begin, std::lower_bound(begin, end, range.end));
   };
+  // Blocks of rows have a count of each label: no more of these than there are entries.
+  const std::int64_t n_rows = Y.n_rows, n_entries = Y.indptr[n_rows] + candidates.indptr[n_rows];
+  const std::int64_t n_blocks =
+      std::clamp<std::int64_t>(n_entries / std::max<std::int64_t>(examples.n_labels, 1), 1, n_threads);
+  std::vector<std::vector<std::int64_t>> place_of(static_cast<std::size_t>(n_blocks));  // of a block's next example
   // Two merges of the sorted rows: the first counts, the second fills.
   const auto merge = [&](const auto& visit) {
-    for (std::int64_t row = 0; row < Y.n_rows; ++row) {
-      auto [s, s_end] = within(candidates, row);
-      auto [t, t_end] = within(Y, row);
-      while (s < s_end || t < t_end) {
-        const bool own = t < t_end && (s == s_end || *t <= *s);
-        const std::int32_t label = own ? *t : *s;
-        visit(row, label - range.first, own);
-        while (s < s_end && *s == label) ++s;
-        while (t < t_end && *t == label) ++t;
+    parallel_for(n_blocks, n_threads, [&](std::int64_t block) {
+      std::vector<std::int64_t>& places = place_of[static_cast<std::size_t>(block)];
+      places.resize(static_cast<std::size_t>(examples.n_labels), 0);
+      for (std::int64_t row = n_rows * block / n_blocks; row < n_rows * (block + 1) / n_blocks; ++row) {
+        auto [s, s_end] = within(candidates, row);
+        auto [t, t_end] = within(Y, row);
+        while (s < s_end || t < t_end) {
+          const bool own = t < t_end && (s == s_end || *t <= *s);
+          const std::int32_t label = own ? *t : *s;
+          visit(row, places[static_cast<std::size_t>(label - range.first)]++, own);
+          while (s < s_end && *s == label) ++s;
+          while (t < t_end && *t == label) ++t;
+        }
       }
-    }
+    });
   };
-  merge([&](std::int64_t, std::int64_t place, bool) { ++indptr[place + 2]; });
-  for (std::size_t i = 2; i < indptr.size(); ++i) indptr[i] += indptr[i - 1];
-  examples.rows.resize(static_cast<std::size_t>(indptr.back()));
+  merge([](std::int64_t, std::int64_t, bool) {});
+  examples.indptr.assign(1, 0);
+  std::int64_t next = 0;
+  for (std::size_t label = 0; label < static_cast<std::size_t>(examples.n_labels); ++label) {
+    for (std::vector<std::int64_t>& places : place_of) next += std::exchange(places[label], next);
+    examples.indptr.push_back(next);
+  }
+  examples.rows.resize(static_cast<std::size_t>(next));
   examples.positive.resize(examples.rows.size());
-  merge([&](std::int64_t row, std::int64_t place, bool own) {
-    const std::int64_t at = indptr[place + 1]++;
+  merge([&](std::int64_t row, std::int64_t at, bool own) {
     examples.rows[at] = static_cast<std::int32_t>(row);
     examples.positive[at] = own;
   });
-  indptr.pop_back();
   return examples;
 }
 
@@ -435,7 +444,7 @@ void fit_one_vs_rest(const CsrView& X, const LabelExamples& examples, const std:
       }
     });
   });
-  model.weights.join(weights);
+  model.weights.join(weights, n_threads);
   model.held_out.join(noted);
 }
 

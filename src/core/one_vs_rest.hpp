@@ -28,7 +28,7 @@ struct LabelExamples {
 
 // Turns candidates by row into examples by label; an example's own labels count as candidates.
 // The columns of both matrices ascend within a row.
-LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, LabelRange range);
+LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, LabelRange range, int n_threads);
 
 // A label of few examples is a small and nearly separable problem, where errors should cost more and a few more passes
 // cost nothing. Its rarity r is `rare_examples` / positives.

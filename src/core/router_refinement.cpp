@@ -74,11 +74,16 @@ namespace {
 // Who votes how: the sides of labels, and what follows from them for the examples.
 class Votes {
  public:
-  Votes(const CsrView& Y, const float* weight) : Y_(Y), weight_(weight), mass_(static_cast<std::size_t>(Y.n_columns)) {
-    for_entries([&](std::size_t row, std::size_t label) { mass_[label] += weight_[row]; });
+  Votes(const CsrView& Y, const float* weight)
+      : Y_(Y),
+        weight_(weight),
+        mass_(static_cast<std::size_t>(Y.n_columns)),
+        possible_(static_cast<std::size_t>(Y.n_rows)) {
+    for (std::size_t row = 0; row < possible_.size(); ++row) add_to_labels(row, weight_[row], mass_);
     for (float& mass : mass_) mass = std::max(mass, static_cast<float>(kTiny));
     strength_.reserve(mass_.size());
     for (const float mass : mass_) strength_.push_back(1 / std::sqrt(mass));
+    for (std::size_t row = 0; row < possible_.size(); ++row) possible_[row] = sum_of(row, strength_);
   }
 
   // A label's side is where the mean margin of its examples lies, seen from the weighted median of all labels.
@@ -90,9 +95,10 @@ class Votes {
     for (const float margin : margins) size += std::abs(margin - mean);
     const auto scale = static_cast<float>(1 / (size / n + kTiny));
     side_.assign(mass_.size(), 0.0f);
-    for_entries([&](std::size_t row, std::size_t label) {
-      side_[label] += weight_[row] * std::clamp((margins[row] - mean) * scale, -kLargestMargin, kLargestMargin);
-    });
+    for (std::size_t row = 0; row < margins.size(); ++row) {
+      const float pull = weight_[row] * std::clamp((margins[row] - mean) * scale, -kLargestMargin, kLargestMargin);
+      add_to_labels(row, pull, side_);
+    }
     for (std::size_t l = 0; l < side_.size(); ++l) side_[l] /= mass_[l];
     const float median = weighted_median(side_.data(), mass_.data(), static_cast<std::int64_t>(side_.size()));
     for (std::size_t l = 0; l < side_.size(); ++l) {
@@ -102,31 +108,30 @@ class Votes {
 
   // An example goes with the vote of its labels, rare ones voting more strongly, and weighs as the vote is clear.
   void count(float scale, LargeVector<float>& target, LargeVector<float>& cost) const {
-    for (std::int64_t row = 0; row < Y_.n_rows; ++row) {
-      float vote = 0, possible = 0;
-      for (std::int64_t t = Y_.indptr[row]; t < Y_.indptr[row + 1]; ++t) {
-        vote += side_[static_cast<std::size_t>(Y_.indices[t])];
-        possible += strength_[static_cast<std::size_t>(Y_.indices[t])];
-      }
-      const auto i = static_cast<std::size_t>(row);
-      target[i] = vote >= 0 ? 1.0f : -1.0f;
-      cost[i] = possible > 0 ? scale * weight_[i] * std::abs(vote) / possible : 0.0f;
+    for (std::size_t row = 0; row < possible_.size(); ++row) {
+      const float vote = sum_of(row, side_);
+      target[row] = vote >= 0 ? 1.0f : -1.0f;
+      cost[row] = possible_[row] > 0 ? scale * weight_[row] * std::abs(vote) / possible_[row] : 0.0f;
     }
   }
 
  private:
-  template <class Use>
-  void for_entries(const Use& use) const {
-    for (std::int64_t row = 0; row < Y_.n_rows; ++row) {
-      for (std::int64_t t = Y_.indptr[row]; t < Y_.indptr[row + 1]; ++t) {
-        use(static_cast<std::size_t>(row), static_cast<std::size_t>(Y_.indices[t]));
-      }
-    }
+  const std::int32_t* begin(std::size_t row) const { return Y_.indices + Y_.indptr[row]; }
+
+  void add_to_labels(std::size_t row, float value, std::vector<float>& of_label) const {
+    for (const std::int32_t* label = begin(row); label != begin(row + 1); ++label) of_label[*label] += value;
+  }
+
+  float sum_of(std::size_t row, const std::vector<float>& of_label) const {
+    float sum = 0;
+    for (const std::int32_t* label = begin(row); label != begin(row + 1); ++label) sum += of_label[*label];
+    return sum;
   }
 
   const CsrView& Y_;
   const float* weight_;
   std::vector<float> mass_, strength_, side_;
+  LargeVector<float> possible_;  // of each row: the strength of all its labels
 };
 
 }  // namespace

@@ -23,6 +23,9 @@ constexpr double kSolved = 1e-7;
 
 constexpr std::int64_t kLabelsPerTask = 4096;
 
+constexpr int kMedianBuckets = 256;
+constexpr std::int64_t kManyValues = 64;
+
 // X'D 1 as column 0 of a block; what the other columns hold does not matter.
 void weighted_column_sums(const CsrView& X, const float* weight, int n_threads, Block& block) {
   const LargeVector<float> ones(static_cast<std::size_t>(X.n_rows), 1.0f);
@@ -345,21 +348,58 @@ Direction spectral_direction(const DenseView& X, const std::vector<std::int32_t>
   return SpectralProblem<DenseView>(X, Y, weight, settings, 1).direction(columns, seed);
 }
 
-float weighted_median(const float* values, const float* weights, std::int64_t count) {
-  std::vector<std::pair<float, float>> rest(static_cast<std::size_t>(count));
-  double total = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    rest[static_cast<std::size_t>(i)] = {values[i], weights[i]};
-    total += weights[i];
-  }
-  // Quickselect by weight: halve the values that may be the median, and keep the weight of all below them.
+namespace {
+
+struct WeightedValue {
+  float value, weight;
+  friend bool operator<(const WeightedValue& a, const WeightedValue& b) { return a.value < b.value; }
+};
+
+// The values among which the weighted median is, and the weight of all below them.
+struct MedianRange {
+  std::vector<WeightedValue> values;
   double below = 0;
+};
+
+// Many values are counted first by where they lie between the least and the largest one: few are left to be sorted.
+MedianRange median_range(const float* values, const float* weights, std::int64_t count, double half) {
+  const auto [least, most] = std::minmax_element(values, values + count);
+  const float per_bucket = (*most - *least) / kMedianBuckets;
+  const float scale = per_bucket > 0 ? 1 / per_bucket : 0;
+  const bool is_counted = count >= kManyValues && scale > 0 && scale < std::numeric_limits<float>::infinity();
+  const float first = *least;
+  const auto bucket_of = [&](float value) {
+    const float place = (value - first) * scale;
+    return !is_counted ? 0 : place < kMedianBuckets ? static_cast<int>(place) : kMedianBuckets - 1;  // so is a NaN
+  };
+  std::array<double, kMedianBuckets> mass{};
+  for (std::int64_t i = 0; is_counted && i < count; ++i) mass[bucket_of(values[i])] += weights[i];
+  MedianRange range;
+  int bucket = 0;
+  for (; is_counted && bucket + 1 < kMedianBuckets && range.below + mass[bucket] < half; ++bucket) {
+    range.below += mass[bucket];
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (bucket_of(values[i]) == bucket) range.values.push_back({values[i], weights[i]});
+  }
+  return range;
+}
+
+}  // namespace
+
+float weighted_median(const float* values, const float* weights, std::int64_t count) {
+  if (count == 0) return 0.0f;
+  double total = 0;
+  for (std::int64_t i = 0; i < count; ++i) total += weights[i];
+  auto [rest, below] = median_range(values, weights, count, total / 2);
+  if (rest.empty()) return 0.0f;
+  // Quickselect by weight: halve the values that may be the median, and keep the weight of all below them.
   auto begin = rest.begin(), end = rest.end();
   while (end - begin > 1) {
     const auto middle = begin + (end - begin) / 2;
     std::nth_element(begin, middle, end);
     double lower = 0;
-    for (auto it = begin; it != middle; ++it) lower += it->second;
+    for (auto it = begin; it != middle; ++it) lower += it->weight;
     if (below + lower >= total / 2) {
       end = middle;
     } else {
@@ -367,7 +407,7 @@ float weighted_median(const float* values, const float* weights, std::int64_t co
       begin = middle;
     }
   }
-  return count > 0 ? begin->first : 0.0f;
+  return begin->value;
 }
 
 float median_split(const float* values, const float* weights, std::int64_t count) {

@@ -16,6 +16,23 @@
 namespace labelprism {
 namespace {
 
+// Who waits looks so many times before going to sleep: some kernels have thousands of short jobs one right after the
+// other, and to be woken up takes as long as one of these.
+constexpr int kLooks = 1000;
+
+inline void rest_a_little() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+template <class IsReady>
+void look_for(const IsReady& is_ready) {
+  for (int look = 0; look < kLooks && !is_ready(); ++look) rest_a_little();
+}
+
 // One call of parallel_for. It lives on the caller's stack: the caller leaves only after every helper has.
 struct Job {
   Job(std::int64_t tasks, const std::function<void(std::int64_t)>& function) : n_tasks(tasks), task(function) {}
@@ -44,8 +61,8 @@ struct Job {
   std::mutex error_mutex;
   std::exception_ptr error;
   std::int64_t error_task = 0;
-  int seats = 0;           // helpers that may still join; guarded by Pool::mutex_
-  int helpers_inside = 0;  // guarded by Pool::mutex_
+  int seats = 0;                       // helpers that may still join; guarded by Pool::mutex_
+  std::atomic<int> helpers_inside{0};  // changes while Pool::mutex_ is held
 };
 
 class Pool {
@@ -56,12 +73,18 @@ class Pool {
       grow_to(helpers);
       job.seats = std::min(helpers, n_workers_);
       if (job.seats > 0) jobs_.push_back(&job);
+      has_jobs_ = !jobs_.empty();
     }
     wake_.notify_all();
     job.work();
+    const auto is_left = [&job] { return job.helpers_inside == 0; };
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      forget(&job);
+    }
+    look_for(is_left);
     std::unique_lock<std::mutex> lock(mutex_);
-    jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), &job), jobs_.end());
-    left_.wait(lock, [&job] { return job.helpers_inside == 0; });
+    left_.wait(lock, is_left);
   }
 
  private:
@@ -78,19 +101,28 @@ class Pool {
     for (;;) {
       wake_.wait(lock, [this] { return !jobs_.empty(); });
       Job& job = *jobs_.front();
-      if (--job.seats == 0) jobs_.pop_front();
+      if (--job.seats == 0) forget(&job);
       ++job.helpers_inside;
       lock.unlock();
       job.work();
       lock.lock();
-      if (--job.helpers_inside == 0) left_.notify_all();
+      if (--job.helpers_inside == 0) left_.notify_all();  // the job may be gone now
+      lock.unlock();
+      look_for([this] { return has_jobs_.load(); });
+      lock.lock();
     }
+  }
+
+  void forget(Job* job) {
+    jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
+    has_jobs_ = !jobs_.empty();
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable left_;
   std::deque<Job*> jobs_;
+  std::atomic<bool> has_jobs_{false};
   int n_workers_ = 0;
 };
 

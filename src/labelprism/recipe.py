@@ -445,7 +445,7 @@ class _Training:
             cosines = space_cosines(*space[:2], rows.held_out.X, indptr, labels, self.n_threads)
         said = Opinions(indptr, labels, found.log_forest, found.cosine, *head.said, votes, cosines)
         counts = label_mass(rows.seen.Y, rows.seen.weight)
-        return learned_blend(said, rows.held_out.Y, counts, importance, self.settings)
+        return learned_blend(said, rows.held_out.Y, counts, importance, self.settings, self.n_threads)
 
     def _examples(self, part: _Part) -> Examples:
         return strongest_examples(*part, self.settings.longest_example_list, self.n_threads)

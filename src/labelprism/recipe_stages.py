@@ -283,8 +283,9 @@ def labelled_elsewhere(Y: sp.csr_array, counts: npt.NDArray[Any]) -> npt.NDArray
 
 
 def learned_blend(
-    said: Opinions, Y: sp.csr_array, counts: Float64, importance: Float64 | None, settings: RecipeSettings
-) -> Learned:
+    said: Opinions, Y: sp.csr_array, counts: Float64, importance: Float64 | None, settings: RecipeSettings,
+    n_threads: int = 1,
+) -> Learned:  # fmt: skip
     """Learn the blend on held-out rows, and the probabilities that its scores stand for.
 
     Where labels were clustered, it is learned with what that adds, for several shares of the label's own classifier,
@@ -303,6 +304,8 @@ def learned_blend(
         See `blend_and_likelihood`.
     settings : RecipeSettings
         Whether the blend is learned, or is `DEFAULT_BLEND`; what clusters must gain.
+    n_threads : int
+        The result does not depend on it.
     """
     is_true, n_true = is_true_label(said.indptr, said.labels, Y), np.diff(Y.indptr)
     of_entry = None if importance is None else importance[said.labels]
@@ -323,7 +326,7 @@ def learned_blend(
         features = np.stack(experts, axis=1, dtype=np.float64)
         blend, likelihood = DEFAULT_BLEND, 0.0
         if settings.use_learned_blend:
-            blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry)
+            blend, likelihood = blend_and_likelihood(said.indptr, features, is_true, n_true, of_entry, n_threads)
         unused = {name: 0.0 for name, is_wanted in wanted.items() if not is_wanted}
         return _Way(own_share, blend._replace(**unused), likelihood, features)
 

@@ -146,6 +146,32 @@ def test_weighted_median(values: list[int], seed: int) -> None:
     assert abs(lower - upper) <= heaviest  # as even as equal values allow
 
 
+@given(
+    n=st.integers(50, 400),
+    spread=st.sampled_from([0.0, 1.0, 1e-30, 1e30, 1e36]),
+    rounded=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_weighted_median_of_many(n: int, spread: float, rounded: bool, seed: int) -> None:
+    """Many values are counted by ranges first: few of them, all, or none in the range of the median."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(n) ** 3
+    array = (spread * (np.round(values) if rounded else values)).astype(np.float32)
+    array[:2] = np.float32(rng.choice([0, 100, -3e38, 3e38]))  # far from all others
+    weights = rng.integers(0, 5, n).astype(np.float32)
+    weights[n // 2] = rng.choice([1, 1000])
+    assert _core.weighted_median(array, weights) == _reference.weighted_median(array, weights)
+
+
+def test_medians_of_what_has_no_order() -> None:
+    """No value is right then; what matters is that memory is left alone."""
+    for bad in (np.nan, np.inf, -np.inf):
+        array = np.linspace(-1, 1, 200, dtype=np.float32)
+        array[::3] = bad
+        assert _core.weighted_median(array, np.ones(200, np.float32)) in array or np.isnan(bad)
+    assert _core.weighted_median(np.ones(100, np.float32), np.zeros(100, np.float32)) == 1
+
+
 def test_label_counts_and_router_margins() -> None:
     rng = np.random.default_rng(0)
     X = as_csr(sp.random_array((500, 300), density=0.05, rng=rng))

@@ -56,7 +56,7 @@ def several_true(n: int, width: int) -> _Softmax:
     is_true = (features @ [1.0, 0.5, 1.0, 0.2] + rng.gumbel(size=n * width) > 1).reshape(n, width)
     is_true[:, 0] = True
     share = is_true.ravel() * rng.uniform(0.5, 2, n * width)
-    return _Softmax(np.arange(n + 1, dtype=np.int64) * width, features, share)
+    return _Softmax(np.arange(n + 1, dtype=np.int64) * width, features, share, 1)
 
 
 @pytest.mark.parametrize("name", ["of_all_labels", "of_any_label"])
@@ -84,7 +84,7 @@ def test_the_maximum_is_that_of_scipy(name: str) -> None:
 def test_where_it_is_not_concave_the_curvature_is_that_of_the_bound() -> None:
     """Two true candidates on either side of a wrong one: the middle is the worst place for "any of them"."""
     features = np.tile([[3.0, 0, 0, 0], [-3.0, 0, 0, 0], [0.0, 0, 0, 0]], (500, 1))
-    problem = _Softmax(np.arange(501, dtype=np.int64) * 3, features, np.tile([1.0, 1.0, 0.0], 500))
+    problem = _Softmax(np.arange(501, dtype=np.int64) * 3, features, np.tile([1.0, 1.0, 0.0], 500), 1)
     middle = np.zeros(4)
     step = np.array([1e-4, 0, 0, 0])
     value = [problem.of_any_label(w).value for w in (middle - step, middle, middle + step)]

@@ -65,6 +65,7 @@ def blend_and_likelihood(
     is_true: npt.NDArray[np.bool_],
     n_true: npt.NDArray[Any] | None = None,
     importance: Float64 | None = None,
+    n_threads: int = 1,
 ) -> tuple[BlendWeights, float]:
     """Learn the blend on held-out rows.
 
@@ -88,6 +89,8 @@ def blend_and_likelihood(
         How many labels each row has, candidates or not; those among the candidates when left out.
     importance : float64 array of shape (m,), optional
         How much it matters to rank the label high where it is true: the inverse propensities, for instance.
+    n_threads : int
+        The result does not depend on it.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def blend_and_likelihood(
         return DEFAULT_BLEND, 0.0
     # Each row counts the same; with importance each true label does as its own says.
     share = weight / (np.where(teaches, mass, 1.0)[row] if importance is None else mass.sum() / teaches.sum())
-    problem = _Softmax(indptr, features, share)
+    problem = _Softmax(indptr, features, share, n_threads)
     all_labels, likelihood = problem.maximise(problem.of_all_labels, problem.default)
     least = _LEAST_WEIGHTS[: features.shape[1]]
     if np.bincount(row, is_true).max() <= 1:
@@ -115,7 +118,7 @@ def blend_and_likelihood(
     ideal = mass if n_true is None or importance is not None else np.asarray(n_true)
     begin, end = (any_label, all_labels) if importance is None else (all_labels, any_label)
     ways = [np.maximum(begin + step * (end - begin), least) for step in _STEPS]
-    best = (_core.best_candidates(indptr, features, way, 5) for way in ways)
+    best = (_core.best_candidates(indptr, features, way, 5, n_threads) for way in ways)
     gains = np.stack([_gains(of_way, weight, ideal, importance is None) for of_way in best])
     return _blend_of(ways[_first_of_the_best(gains)]), likelihood
 
@@ -182,17 +185,18 @@ class _Softmax:
     features : float64 array of shape (m, 4) to (m, 8)
     share : float64 array of shape (m,)
         How much each candidate counts as the true one of its row; 0 for wrong ones. Rows of wrong ones are left out.
+    n_threads : int
     """
 
-    def __init__(self, indptr: Int64, features: Float64, share: Float64) -> None:
-        self.candidates = indptr, features, share
+    def __init__(self, indptr: Int64, features: Float64, share: Float64, n_threads: int) -> None:
+        self.candidates, self.n_threads = (indptr, features, share), n_threads
         self.default = np.array(DEFAULT_BLEND[: features.shape[1]])
         # One row of doubt in units of each weight keeps the problem well-posed when an expert says nothing.
         self.penalty = np.diag(1.0 / np.square(_UNITS[: features.shape[1]]))
 
     def of_all_labels(self, w: Float64) -> _Likelihood:
         """Return that of all true labels: the sum of share * log p, which is concave."""
-        value, gradient, covariance, _ = _core.softmax_likelihood(*self.candidates, w, any_label=False)
+        value, gradient, covariance, _ = self._at(w, any_label=False)
         return self._penalised(w, value, gradient, covariance)
 
     def of_any_label(self, w: Float64) -> _Likelihood:
@@ -201,7 +205,7 @@ class _Softmax:
         It need not be concave. Where it is not, or hardly, its curvature is replaced by that of the bound which EM
         would maximise, which is.
         """
-        value, gradient, covariance, covariance_if_true = _core.softmax_likelihood(*self.candidates, w, any_label=True)
+        value, gradient, covariance, covariance_if_true = self._at(w, any_label=True)
         if np.linalg.eigvalsh(0.95 * covariance - covariance_if_true + self.penalty)[0] > 0:
             covariance = covariance - covariance_if_true
         return self._penalised(w, value, gradient, covariance)
@@ -223,6 +227,9 @@ class _Softmax:
             if gained < 1e-6 * abs(here.value):
                 break
         return w, here.value
+
+    def _at(self, w: Float64, any_label: bool) -> tuple[float, Float64, Float64, Float64]:
+        return _core.softmax_likelihood(*self.candidates, w, any_label, self.n_threads)
 
     def _penalised(self, w: Float64, value: float, gradient: Float64, curvature: Float64) -> _Likelihood:
         away = w - self.default

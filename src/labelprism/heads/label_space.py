@@ -389,7 +389,9 @@ def _start(
     """Return where features begin: a block of random vectors, multiplied with X'Y and made orthonormal."""
     rarity = (1 / np.sqrt(np.maximum(label_mass(Y, weight), 1e-6))).astype(np.float32)[:, None]
     signs = np.unpackbits(np.frombuffer(np.random.default_rng(seed).bytes(Y.shape[1] * WIDTH // 8), np.uint8))
-    labels = (signs.reshape(Y.shape[1], WIDTH) - np.float32(0.5)) * rarity
+    labels = signs.reshape(Y.shape[1], WIDTH).astype(np.float32)
+    labels -= np.float32(0.5)
+    labels *= rarity
     own, rows = csr_parts(Y)._replace(data=_ONES), csr_parts(X)
     of_row = _ONES if weight is None else weight
     for number in range(n_multiplications):
