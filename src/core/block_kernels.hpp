@@ -102,6 +102,14 @@ struct BlockKernels {
   void (*copy_vectors)(const SpaceVector* table, const float* scale, const std::int32_t* at, std::int64_t count,
                        float* out);
 
+  // The gradient of each row's loss by its vector before that was made unit, where the loss is minus its weight times
+  // the logarithm of the share of its own label in a softmax over all columns, but for those that are labels of the row
+  // too. `rows` has the unit vectors, `labels` those of the columns.
+  void (*pull_rows)(const ComparedRows& compared, const float* rows, const float* labels, float* gradient);
+
+  // Writes vectors in steps of a 127th of the largest number of each, and how large a step is.
+  void (*round_vectors)(const float* vectors, std::int64_t count, SpaceVector* steps, float* scale);
+
   // products[i] = the inner product of the vector with that of the table at at[i].
   void (*dot_vectors)(const SpaceVector* table, const std::int32_t* at, std::int64_t count, const float* vector,
                       float* products);

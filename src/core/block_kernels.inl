@@ -4,6 +4,8 @@
 // that copy must not be the one compiled with AVX-512. Lanes never mix, so all instruction sets give the same bits.
 
 #include "block_kernels.hpp"
+#include "exp_lanes.hpp"
+#include "unit_vector.hpp"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -228,13 +230,15 @@ void add_line(const RowOnLine* rows, std::int64_t count, const float* steps, flo
 #include "router_kernels.inl"
 #include "selection_kernels.inl"
 #include "space_kernels.inl"
+#include "space_learning.inl"
 
 }  // namespace
 
-const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,        scatter,      gather_some, scatter_some,
-                                         gather_dense,    scatter_dense, normal,       gram,        combine,
-                                         add_line,        route_dense,   route_hashed, leave_block, add_weights,
-                                         add_all_weights, find_places,   add_halves,   nth_largest, places_from,
-                                         add_vectors,     copy_vectors,  dot_vectors,  tile_cosines};
+const BlockKernels LABELPRISM_KERNELS = {LABELPRISM_NAME, gather,        scatter,      gather_some,   scatter_some,
+                                         gather_dense,    scatter_dense, normal,       gram,          combine,
+                                         add_line,        route_dense,   route_hashed, leave_block,   add_weights,
+                                         add_all_weights, find_places,   add_halves,   nth_largest,   places_from,
+                                         add_vectors,     copy_vectors,  pull_rows,    round_vectors, dot_vectors,
+                                         tile_cosines};
 
 }  // namespace labelprism

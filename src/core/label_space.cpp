@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "exp_lanes.hpp"
 #include "large_vector.hpp"
 #include "node_rows.hpp"
 #include "nth_largest.hpp"
@@ -20,10 +19,10 @@ namespace labelprism {
 namespace {
 
 constexpr std::int64_t kWidth = kSpaceWidth;
-constexpr std::int64_t kBlockRows = 8;  // are compared with each other's labels, and with some candidates of each:
-constexpr std::int64_t kDrawnCandidates = 3;
-constexpr std::int64_t kColumns = (1 + kDrawnCandidates) * kBlockRows;
-constexpr std::int64_t kBatchRows = 1024;  // their features move together
+constexpr std::int64_t kBlockRows = kComparedRows;  // are compared with each other's labels,
+constexpr std::int64_t kColumns = kComparedColumns;
+constexpr std::int64_t kDrawnCandidates = kColumns / kBlockRows - 1;  // and with so many candidates of each
+constexpr std::int64_t kBatchRows = 1024;                             // their features move together
 constexpr std::int64_t kRowsPerTask = 64;
 constexpr std::int64_t kLearnedRows = 16;  // of a task, whole blocks: there are many batches, and a wait after each
 constexpr std::int64_t kSievedRows = 16;   // look for the lists near them together
@@ -91,20 +90,19 @@ class SpaceBlock {
     load(rows, step, numbers, count);
     const CsrView X{count, rows.X.n_columns, indptr_.data(), indices_.data(), values_.data()};
     kernels.gather(X, 0, count, features, kWidth, vectors_.data());
-    for (std::int64_t r = 0; r < count; ++r) norms_[r] = make_unit(vectors_.data() + r * kWidth);
+    for (std::int64_t r = 0; r < count; ++r) compared_.norm[r] = make_unit(vectors_.data() + r * kWidth);
     for (const std::int32_t label : columns_) {
       if (label >= 0) __builtin_prefetch(labels.vectors.data() + label);
     }
     kernels.copy_vectors(labels.vectors.data(), labels.scale.data(), columns_.data(), kColumns, labels_.data());
     for (std::int64_t r = 0; r < count; ++r) {
-      for (std::int64_t j = 0; j < kWidth; ++j) across_[j * kBlockRows + r] = vectors_[r * kWidth + j];
+      const std::int64_t row = numbers[r];
+      const bool counts = columns_[static_cast<std::size_t>(r)] >= 0 && compared_.norm[r] != 0;
+      compared_.weight[r] = !counts ? 0.0f : rows.weight ? rows.weight[row] : 1.0f;
+      compared_.labels[r] = rows.Y.indices + rows.Y.indptr[row];
+      compared_.n_labels[r] = rows.Y.indptr[row + 1] - rows.Y.indptr[row];
     }
-    const DenseView of_labels{kColumns, kWidth, labels_.data()};
-    kernels.gather_dense(of_labels, 0, kColumns, across_.data(), shares_.data());
-    compare(rows, step.scale, numbers, count);
-    const CsrView of_losses{count, kColumns, all_columns().indptr.data(), all_columns().indices.data(), pulls_.data()};
-    kernels.gather(of_losses, 0, count, labels_.data(), kWidth, gradient);
-    for (std::int64_t r = 0; r < count; ++r) project(r, gradient + r * kWidth);
+    kernels.pull_rows(compared_, vectors_.data(), labels_.data(), gradient);
   }
 
  private:
@@ -113,6 +111,10 @@ class SpaceBlock {
     indices_.clear();
     values_.clear();
     columns_.fill(-1);
+    compared_ = {};
+    compared_.count = count;
+    compared_.columns = columns_.data();
+    compared_.scale = step.scale;
     for (std::int64_t r = 0; r < count; ++r) {
       const std::int64_t row = numbers[r], begin = rows.X.indptr[row], end = rows.X.indptr[row + 1];
       indices_.insert(indices_.end(), rows.X.indices + begin, rows.X.indices + end);
@@ -124,80 +126,16 @@ class SpaceBlock {
     }
   }
 
-  // How much each column pulls each row, by the softmax of the cosines, which `shares_` has so far: the row's own label
-  // less than 0, the others more, those that are labels of the row too not at all. Rows lie side by side.
-  void compare(const SpaceRows& rows, float scale, const std::int32_t* numbers, std::int64_t count) {
-    EightFloats own = {}, weight = {};
-    for (std::int64_t column = 0; column < kColumns; ++column) {
-      const EightFloats below = scale * (lanes_of(column) - 1.0f);
-      lanes_of(column) = exp_lanes(below < 0.0f ? below : below - below);
-    }
-    for (std::int64_t r = 0; r < count; ++r) {
-      if (columns_[static_cast<std::size_t>(r)] < 0 || norms_[r] == 0) continue;
-      const std::int64_t row = numbers[r];
-      own[r] = shares_[r * kBlockRows + r];
-      weight[r] = rows.weight ? rows.weight[row] : 1.0f;
-      for (std::int64_t t = rows.Y.indptr[row]; t < rows.Y.indptr[row + 1]; ++t) {
-        for (std::int64_t column = 0; column < kColumns; ++column) {
-          if (columns_[static_cast<std::size_t>(column)] != rows.Y.indices[t]) continue;
-          shares_[static_cast<std::size_t>(column * kBlockRows + r)] = 0;
-        }
-      }
-    }
-    EightFloats sum = own;
-    for (std::int64_t column = 0; column < kColumns; ++column) {
-      if (columns_[static_cast<std::size_t>(column)] < 0) lanes_of(column) = EightFloats{};
-      sum += lanes_of(column);
-    }
-    const EightFloats none = {}, factor = weight > 0.0f ? weight / sum : none;
-    for (std::int64_t column = 0; column < kColumns; ++column) {
-      const EightFloats pull = lanes_of(column) * factor;
-      for (std::int64_t r = 0; r < kBlockRows; ++r) pulls_[r * kColumns + column] = pull[r];
-    }
-    const EightFloats to_own = (own - sum) * factor;
-    for (std::int64_t r = 0; r < kBlockRows; ++r) pulls_[r * kColumns + r] = to_own[r];
-  }
-
-  // From the gradient by the unit vector to that by the vector itself.
-  void project(std::int64_t r, float* gradient) const {
-    const float* const unit = vectors_.data() + r * kWidth;
-    const float along = inner_product(gradient, unit);
-    const float scale = norms_[r] > 0 ? 1 / norms_[r] : 0;
-    for (std::int64_t j = 0; j < kWidth; ++j) gradient[j] = (gradient[j] - along * unit[j]) * scale;
-  }
-
-  static_assert(kBlockRows == 8, "rows side by side are EightFloats");
-  EightFloats& lanes_of(std::int64_t column) {
-    return *reinterpret_cast<EightFloats*>(shares_.data() + column * kBlockRows);
-  }
-
-  // A matrix of kBlockRows rows that have all columns, but for its values.
-  struct AllColumns {
-    std::array<std::int64_t, static_cast<std::size_t>(kBlockRows) + 1> indptr;
-    std::array<std::int32_t, static_cast<std::size_t>(kBlockRows* kColumns)> indices;
-    AllColumns() {
-      for (std::size_t r = 0; r < indptr.size(); ++r) indptr[r] = static_cast<std::int64_t>(r) * kColumns;
-      for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int32_t>(i) % kColumns;
-    }
-  };
-  static const AllColumns& all_columns() {
-    static const AllColumns all;
-    return all;
-  }
-
   template <std::int64_t N>
   using Floats = std::array<float, static_cast<std::size_t>(N)>;
 
   std::vector<std::int64_t> indptr_;  // of the rows, one after the other
   std::vector<std::int32_t> indices_;
   std::vector<float> values_;
-  std::array<std::int32_t, static_cast<std::size_t>(kColumns)> columns_;  // the label of each; -1: there is none
-  Floats<kBlockRows * kWidth> vectors_;
-  Floats<kWidth * kBlockRows> across_{};  // the same, rows side by side
-  std::array<float, static_cast<std::size_t>(kBlockRows)> norms_;
+  std::array<std::int32_t, static_cast<std::size_t>(kColumns)> columns_;
+  ComparedRows compared_;
+  Floats<kBlockRows * kWidth> vectors_{};
   Floats<kColumns * kWidth> labels_;
-  Floats<kColumns * kBlockRows> shares_;  // [column][row]
-  Floats<kBlockRows * kColumns> pulls_;   // [row][column]
 };
 
 // Moves the features of one part after a batch: which entries of the batch's rows are of them, and by how much each
@@ -306,17 +244,9 @@ std::vector<std::int32_t> drawn_order(std::int64_t n_rows, std::uint64_t seed) {
 }  // namespace
 
 void round_vectors(const float* vectors, std::int64_t count, int n_threads, SpaceVector* steps, float* scale) {
+  const BlockKernels& kernels = block_kernels();
   parallel_ranges(count, kLabelsPerTask, n_threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const float* const vector = vectors + i * kWidth;
-      float largest = 0;
-      for (std::int64_t j = 0; j < kWidth; ++j) largest = std::max(largest, std::fabs(vector[j]));
-      scale[i] = largest / kVectorSteps;
-      const float per_step = largest > 0 ? kVectorSteps / largest : 0;
-      for (std::int64_t j = 0; j < kWidth; ++j) {
-        steps[i].steps[j] = static_cast<std::int8_t>(std::lrint(per_step * vector[j]));
-      }
-    }
+    kernels.round_vectors(vectors + begin * kWidth, end - begin, steps + begin, scale + begin);
   });
 }
 

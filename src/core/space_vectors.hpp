@@ -25,4 +25,17 @@ struct SpaceTile {
 // vector, where these are made 1 to 127 instead of -63 to 63, fit 16 bits.
 inline constexpr int kTileRowSteps = 63;
 
+// Rows of a space beside each other, and what they are compared with while it is learned: a label of each, and others.
+inline constexpr int kComparedRows = 8;
+inline constexpr int kComparedColumns = 32;
+struct ComparedRows {
+  std::int64_t count;                         // of rows that are there
+  const std::int32_t* columns;                // the label of each, first the rows' own; -1: there is none
+  const std::int32_t* labels[kComparedRows];  // all labels of a row,
+  std::int64_t n_labels[kComparedRows];       // so many
+  float weight[kComparedRows];                // 0: the row is not there, or has no label or no place
+  float norm[kComparedRows];                  // of the row's vector before it was made unit
+  float scale;                                // of cosines in the softmax
+};
+
 }  // namespace labelprism
