@@ -69,30 +69,30 @@ def test_the_share_of_a_labels_own_classifier_is_what_makes_the_labels_likeliest
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "labels_per_row", "n_trees", "clusterings", "candidates"),
+    ("n_labels", "labels_per_row", "n_trees", "clusterings", "candidates", "in_training"),
     [
-        (1500, 1.0, 1, 1, 25),
-        (1499, 1.0, 3, 0, 100),
-        (5000, 1.8, 1, 1, 28),
-        (5000, 3.0, 1, 1, 33),
-        (5000, 3.2, 2, 1, 34),
-        (50_000, 3.2, 2, 1, 34),
-        (50_001, 3.2, 2, 0, 34),
-        (5000, 4.9, 2, 1, 41),
-        (5000, 5.0, 3, 1, 41),
-        (5000, 6.0, 3, 1, 45),
-        (5000, 6.2, 3, 0, 46),
-        (10**5, 0.0, 1, 0, 25),
-        (10**5, 3.2, 2, 0, 44),
+        (1500, 1.0, 1, 1, 25, 25),
+        (1499, 1.0, 3, 0, 100, 100),
+        (5000, 1.8, 1, 1, 27, 30),
+        (5000, 3.0, 1, 1, 31, 37),
+        (5000, 3.2, 2, 1, 32, 38),
+        (50_000, 3.2, 2, 1, 32, 38),
+        (50_001, 3.2, 2, 0, 32, 38),
+        (5000, 4.9, 2, 1, 37, 48),
+        (5000, 5.0, 3, 1, 37, 49),
+        (5000, 6.0, 3, 1, 40, 55),
+        (5000, 6.2, 3, 0, 41, 56),
+        (10**5, 0.0, 1, 0, 25, 25),
+        (10**5, 3.2, 2, 0, 42, 48),
     ],
 )
 def test_trees_take_the_place_of_clusters_and_of_a_space_where_these_say_little(
-    n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int
+    n_labels: int, labels_per_row: float, n_trees: int, clusterings: int, candidates: int, in_training: int
 ) -> None:
     size = DataSize(20_000, n_labels, labels_per_row, 10**6, 100)
     adapted = settings_for_data(RecipeSettings(), size)
     assert (adapted.forest["n_trees"], adapted.label_clusterings) == (n_trees, clusterings)
-    assert adapted.training_candidates == adapted.forest_candidates == candidates
+    assert (adapted.forest_candidates, adapted.training_candidates) == (candidates, in_training)
     has_space = n_labels >= 1500 and labels_per_row <= 6
     assert adapted.space_passes == (8 if has_space else 0)
     # A space that finds candidates itself stands for trees and for more candidates.
@@ -185,32 +185,38 @@ def test_many_rows_are_learned_from_less_often(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "n_labels", "labels_per_row", "n_trees", "leaf_labels", "candidates"),
+    ("preset", "n_labels", "labels_per_row", "n_trees", "leaf_labels", "candidates", "in_training"),
     [
-        ("default", 5000, 1.0, 1, 200, 25),  # a space keeps the nearest
-        ("default", 5000, 4.0, 2, 60, 37),
-        ("accurate", 5000, 1.0, 9, 30, 50),
-        ("fast", 5000, 1.0, 1, 2**31 - 1, 1),  # all labels in one leaf
-        ("fast", 5000, 4.0, 1, 50, 32),
-        ("fast", 120, 5.0, 1, 50, 80),
-        ("fast", 159, 4.9, 1, 50, 80),
-        ("fast", 1499, 5.0, 1, 50, 80),
-        ("fast", 1500, 5.0, 1, 50, 36),
-        ("default", 1499, 5.0, 2, 60, 100),
-        ("default", 1499, 4.9, 3, 60, 100),
-        ("default", 99, 1.0, 3, 60, 100),
-        ("default", 100, 1.0, 2, 60, 100),  # most labels are candidates anyway
-        ("default", 200, 1.0, 2, 60, 100),
-        ("default", 201, 1.0, 3, 60, 100),
-        ("accurate", 159, 1.0, 9, 30, 50),
+        ("default", 5000, 1.0, 1, 200, 25, 25),  # a space keeps the nearest
+        ("default", 5000, 4.0, 2, 60, 34, 43),
+        ("accurate", 5000, 1.0, 9, 30, 50, 50),
+        ("fast", 5000, 1.0, 1, 2**31 - 1, 1, 1),  # all labels in one leaf
+        ("fast", 5000, 4.0, 1, 50, 29, 32),
+        ("fast", 120, 5.0, 1, 50, 80, 80),
+        ("fast", 159, 4.9, 1, 50, 80, 80),
+        ("fast", 1499, 5.0, 1, 50, 80, 80),
+        ("fast", 1500, 5.0, 1, 50, 32, 36),
+        ("default", 1499, 5.0, 2, 60, 100, 100),
+        ("default", 1499, 4.9, 3, 60, 100, 100),
+        ("default", 99, 1.0, 3, 60, 100, 100),
+        ("default", 100, 1.0, 2, 60, 100, 100),  # most labels are candidates anyway
+        ("default", 200, 1.0, 2, 60, 100, 100),
+        ("default", 201, 1.0, 3, 60, 100, 100),
+        ("accurate", 159, 1.0, 9, 30, 50, 50),
     ],
 )
 def test_trees_are_shallow_where_a_space_keeps_the_nearest_candidates(
-    preset: str, n_labels: int, labels_per_row: float, n_trees: int, leaf_labels: int, candidates: int
+    preset: str,
+    n_labels: int,
+    labels_per_row: float,
+    n_trees: int,
+    leaf_labels: int,
+    candidates: int,
+    in_training: int,
 ) -> None:
     adapted = settings_for_data(PRESETS[preset], DataSize(20_000, n_labels, labels_per_row, 10**6, 100))
     assert (adapted.forest["n_trees"], adapted.forest["stop_labels"]) == (n_trees, leaf_labels)
-    assert (adapted.forest_candidates, adapted.training_candidates) == (candidates, candidates)
+    assert (adapted.forest_candidates, adapted.training_candidates) == (candidates, in_training)
 
 
 @pytest.mark.parametrize("preset", ["default", "fast", "accurate"])
@@ -223,7 +229,9 @@ def test_many_rows_look_for_candidates_while_a_space_is_learned_in_place_of_tree
         return
     kept = adapted.for_examples().kept_candidates
     assert mining_of(adapted) == (settings.mined_every, kept, kept)
-    assert adapted.kept_candidates == settings.kept_candidates + 8  # twice as many more as of a tree, for two labels
+    assert (
+        adapted.kept_candidates == settings.kept_candidates + 9
+    )  # three times as many more as of a tree, for two labels
     assert adapted.for_examples().strong_features == 8
     assert adapted.forest["stop_labels"] == 2**31 - 1
     assert adapted.forest_candidates == 1
@@ -284,13 +292,14 @@ def test_centroids_and_votes_bring_in_no_candidates_where_rows_have_several_labe
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "forest", "votes", "centroids"), [(159, 100, 0, 0), (1499, 100, 0, 0), (1500, 29, 20, 10)]
+    ("n_labels", "forest", "in_training", "votes", "centroids"),
+    [(159, 100, 100, 0, 0), (1499, 100, 100, 0, 0), (1500, 28, 31, 20, 10)],
 )
 def test_where_labels_are_few_the_forest_alone_finds_candidates(
-    n_labels: int, forest: int, votes: int, centroids: int
+    n_labels: int, forest: int, in_training: int, votes: int, centroids: int
 ) -> None:
     adapted = settings_for_data(RecipeSettings(), DataSize(5000, n_labels, 2.0, 10**5, 100))
-    assert (adapted.forest_candidates, adapted.training_candidates) == (forest, forest)
+    assert (adapted.forest_candidates, adapted.training_candidates) == (forest, in_training)
     assert (adapted.vote_candidates, adapted.centroid_candidates) == (votes, centroids)
 
 

@@ -178,7 +178,13 @@ def test_a_space_keeps_fewer_candidates_of_rows_that_are_learned_from(monkeypatc
 
     fit = OneVsRestHead._fit
     monkeypatch.setattr(OneVsRestHead, "_fit", noted)
-    sieve = {"kept_candidates": 10, "training_share": 0.4, "candidates_per_label": 0.0, "sieve_loss": 1.0}
+    sieve = {
+        "kept_candidates": 10,
+        "training_share": 0.4,
+        "candidates_per_label": 0.0,
+        "training_candidates_per_label": 0.0,
+        "sieve_loss": 1.0,
+    }
     model = fit_default(
         X[OLD],
         Y[OLD],

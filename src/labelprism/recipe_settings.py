@@ -43,8 +43,9 @@ class RecipeSettings:
         average: there F stands alone, and trees that examples go down both ways tell more.
     training_candidates, training_votes : int
         Those of the forest and by votes for the examples that the head learns from.
-    candidates_per_label : float
-        So many more of the forest for every label that rows have on average beyond the first, at most 50 more.
+    candidates_per_label, training_candidates_per_label : float
+        So many more of the forest for every label that rows have on average beyond the first, at most 50 more; and so
+        many for the examples that the head learns from, to which wrong ones say more than they add to a prediction.
     candidates_per_doubling : float
         So many more of the forest and by votes whenever the labels double beyond 50,000, where no space finds
         candidates.
@@ -106,8 +107,8 @@ class RecipeSettings:
         taken.
     kept_candidates : int
         How many candidates of a row a space keeps, those that lie nearest to it, and as many more as the forest for
-        rows of several labels, or twice as many more where rows look for candidates while it is learned. No more trees,
-        and no more candidates for many labels, are needed then. 0: it keeps all.
+        rows of several labels, or three times as many where rows look for candidates while it is learned. No more
+        trees, and no more candidates for many labels, are needed then. 0: it keeps all.
     space_candidates : int
         How many candidates such a space brings in before: the labels that lie nearest to the row.
     training_share : float
@@ -156,7 +157,8 @@ class RecipeSettings:
     forest_candidates: int = 25
     training_candidates: int = 25
     training_votes: int = 0
-    candidates_per_label: float = 4.0
+    candidates_per_label: float = 3.0
+    training_candidates_per_label: float = 6.0
     candidates_per_doubling: float = 10.0
     centroid_candidates: int = 10
     centroids_up_to_labels_per_row: float = 3.0
@@ -265,6 +267,7 @@ PRESETS: dict[str, RecipeSettings] = {
         training_candidates=50,
         training_votes=40,
         candidates_per_label=5.0,
+        training_candidates_per_label=5.0,
         vote_candidates=40,
         centroids_up_to_labels_per_row=1e9,
         votes_up_to_labels_per_row=1e9,
@@ -292,6 +295,7 @@ PRESETS: dict[str, RecipeSettings] = {
         head={"rare_examples": 10.0, "tolerance": 1.2, "passes": 3},
         forest_candidates=20,
         training_candidates=20,
+        training_candidates_per_label=4.0,
         centroid_candidates=20,
         vote_candidates=10,
         candidates_of_few=80,

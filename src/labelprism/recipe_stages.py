@@ -109,6 +109,11 @@ class DataSize(NamedTuple):
         return self.n_rows * self.labels_per_row / max(self.n_labels, 1)
 
 
+def _more_candidates(per_label: float, labels_per_row: float) -> int:
+    """Return how many more rows have for their labels beyond the first."""
+    return min(round(per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
+
+
 def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSettings:
     """Adapt the settings to how many rows, labels and values there are, and how many labels rows have.
 
@@ -133,7 +138,8 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     has_space = has_space and settings.space_passes > 0 and n_labels >= settings.space_from_labels
     has_space = has_space and labels_per_row <= settings.space_up_to_labels_per_row and size.n_entries <= MOST_ENTRIES
     sieves = has_space and settings.kept_candidates > 0 and labels_per_row <= settings.sieve_up_to_labels_per_row
-    more = min(round(settings.candidates_per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
+    more = _more_candidates(settings.candidates_per_label, labels_per_row)
+    more_in_training = _more_candidates(settings.training_candidates_per_label, labels_per_row)
     doublings = 0.0 if sieves else max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0)
     further = round(settings.candidates_per_doubling * doublings)
     retrieves = n_labels >= settings.retrieval_from_labels
@@ -152,11 +158,11 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     settings = replace(
         settings,
         forest_candidates=max(settings.forest_candidates + more + further, least) if has_trees else 1,
-        training_candidates=max(settings.training_candidates + more + further, least) if has_trees else 1,
+        training_candidates=max(settings.training_candidates + more_in_training + further, least) if has_trees else 1,
         vote_candidates=votes if has_votes else 0,
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
-        kept_candidates=min(settings.kept_candidates + (1 + mines) * more, MOST_CANDIDATES) if sieves else 0,
+        kept_candidates=min(settings.kept_candidates + (1 + 2 * mines) * more, MOST_CANDIDATES) if sieves else 0,
         mined_every=min(settings.mined_every, -(-passes // 2)) if mines else 0,
         longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
         space_passes=passes,
