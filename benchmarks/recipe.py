@@ -63,7 +63,9 @@ STEPS: dict[str, RecipeSettings] = {
     "votes and centroids for few labels too": replace(DEFAULT, retrieval_from_labels=0),
     "routers of large nodes from all rows": with_forest(max_rows=None),
     "no near examples": replace(DEFAULT, longest_example_list=0),
-    "no more candidates for several labels": replace(DEFAULT, candidates_per_label=0.0),
+    "no more candidates for several labels": replace(
+        DEFAULT, candidates_per_label=0.0, training_candidates_per_label=0.0
+    ),
     "blend not learned": replace(DEFAULT, use_learned_blend=False),
     "rows not made unit": replace(DEFAULT, unit_rows=False),
     "fast": PRESETS["fast"],

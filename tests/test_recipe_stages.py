@@ -229,9 +229,7 @@ def test_many_rows_look_for_candidates_while_a_space_is_learned_in_place_of_tree
         return
     kept = adapted.for_examples().kept_candidates
     assert mining_of(adapted) == (settings.mined_every, kept, kept)
-    assert (
-        adapted.kept_candidates == settings.kept_candidates + 9
-    )  # three times as many more as of a tree, for two labels
+    assert adapted.kept_candidates == settings.kept_candidates + 9  # thrice as many more as of a tree, for two labels
     assert adapted.for_examples().strong_features == 8
     assert adapted.forest["stop_labels"] == 2**31 - 1
     assert adapted.forest_candidates == 1

@@ -134,8 +134,16 @@ void scatter_some(const CsrView& m, const std::int32_t* rows, std::int64_t count
 constexpr int kDenseRows = 4;
 using Eight = Lanes<8>::type;
 
-inline Eight& lanes_at(float* at) { return *reinterpret_cast<Eight*>(at); }
-inline const Eight& lanes_at(const float* at) { return *reinterpret_cast<const Eight*>(at); }
+inline Eight lanes_at(const float* at) { return *reinterpret_cast<const Eight*>(at); }
+
+// Eight floats that are written. No reference to Eight: of one that a function returns Clang believes it is aligned.
+struct EightAt {
+  float* at;
+  operator Eight() const { return lanes_at(static_cast<const float*>(at)); }
+  void operator=(Eight lanes) const { *reinterpret_cast<Eight*>(at) = lanes; }
+  void operator+=(Eight lanes) const { *reinterpret_cast<Eight*>(at) += lanes; }
+};
+inline EightAt lanes_at(float* at) { return {at}; }
 
 template <int Rows>
 inline void gather_dense_rows(const float* x, std::int64_t n_columns, const float* block, float* out) {
@@ -206,7 +214,7 @@ void combine(const float* a, const float* coefficients, std::int64_t n_rows, boo
   for (std::int64_t row = 0; row < n_rows; ++row) {
     Eight sum = {};
     for (int i = 0; i < 8; ++i) sum += a[row * 8 + i] * lanes_at(coefficients + i * 8);
-    if (add) sum += lanes_at(out + row * 8);
+    if (add) sum += Eight(lanes_at(out + row * 8));
     lanes_at(out + row * 8) = sum;
   }
 }

@@ -179,7 +179,7 @@ class Level {
       if (i + 2 * kAhead < members.count) __builtin_prefetch(Y_.indptr + members.rows[i + 2 * kAhead]);
       if (i + kAhead < members.count) __builtin_prefetch(Y_.indices + Y_.indptr[members.rows[i + kAhead]]);
       const double weight = members.weight[i];
-      const bool weighs = weight > 0;  // tiny weights may have been rounded to 0
+      const bool weighs = weight > 0;  // or it could be new again and again
       for (std::int64_t t = Y_.indptr[members.rows[i]], end = Y_.indptr[members.rows[i] + 1]; t < end; ++t) {
         // Noted in any case, and kept if it is new, which cannot be foretold: that needs no jump.
         const std::int32_t label = Y_.indices[t];

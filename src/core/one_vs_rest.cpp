@@ -384,10 +384,10 @@ LabelExamples examples_by_label(const CsrView& candidates, const CsrView& Y, Lab
     begin = std::lower_bound(begin, end, range.first);
     return std::pair(begin, std::lower_bound(begin, end, range.end));
   };
-  // Blocks of rows have a count of each label: no more of these than there are entries.
+  // Blocks of rows have a count of each label, which must not take more memory than a byte of each entry does.
   const std::int64_t n_rows = Y.n_rows, n_entries = Y.indptr[n_rows] + candidates.indptr[n_rows];
   const std::int64_t n_blocks =
-      std::clamp<std::int64_t>(n_entries / std::max<std::int64_t>(examples.n_labels, 1), 1, n_threads);
+      std::clamp<std::int64_t>(n_entries / (8 * examples.n_labels + 1), 1, std::max(n_threads, 1));
   std::vector<std::vector<std::int64_t>> place_of(static_cast<std::size_t>(n_blocks));  // of a block's next example
   // Two merges of the sorted rows: the first counts, the second fills.
   const auto merge = [&](const auto& visit) {

@@ -1,6 +1,6 @@
 // How rows of a space are pulled by what they are compared with (label_space.cpp). Part of block_kernels.inl.
 
-// The bits of the columns that have a label.
+// The bits of the columns that have a label. From a table, which registers can be filled with on all processors.
 inline std::uint32_t columns_of(const std::int32_t* columns, std::int32_t label) {
   static const std::uint32_t kBits[kComparedColumns] = {
       1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,  1u << 7,  1u << 8,  1u << 9,  1u << 10,
@@ -29,20 +29,23 @@ inline void make_pulls(const ComparedRows& compared, float* pulls) {
   const Eight none = {};
   Eight own = none;
   for (int c = 0; c < kComparedColumns; ++c) {
-    Eight& pull = lanes_at(pulls + c * kComparedRows);
-    const Eight below = compared.scale * (pull - 1.0f);
-    pull = exp_lanes(below < 0.0f ? below : below - below);
-    if (c < kComparedRows) own[c] = pull[c];
+    const Eight cosine = lanes_at(pulls + c * kComparedRows), below = compared.scale * (cosine - 1.0f);
+    const Eight power = exp_lanes(below < 0.0f ? below : below - below);
+    if (c < kComparedRows) own[c] = power[c];
+    lanes_at(pulls + c * kComparedRows) = power;
   }
   own = weight > 0.0f ? own : none;
   Eight sum = own;
   for (int c = 0; c < kComparedColumns; ++c) {
-    Eight& pull = lanes_at(pulls + c * kComparedRows);
-    pull = ((left_out >> c) & 1) != 0 ? none : pull;
-    sum += pull;
+    const Eight power = lanes_at(pulls + c * kComparedRows), kept = ((left_out >> c) & 1) != 0 ? none : power;
+    lanes_at(pulls + c * kComparedRows) = kept;
+    sum += kept;
   }
   const Eight factor = weight > 0.0f ? weight / sum : none, to_own = (own - sum) * factor;
-  for (int c = 0; c < kComparedColumns; ++c) lanes_at(pulls + c * kComparedRows) *= factor;
+  for (int c = 0; c < kComparedColumns; ++c) {
+    const Eight power = lanes_at(pulls + c * kComparedRows);
+    lanes_at(pulls + c * kComparedRows) = power * factor;
+  }
   for (int r = 0; r < kComparedRows; ++r) pulls[r * kComparedRows + r] = to_own[r];
 }
 
@@ -75,7 +78,10 @@ void pull_rows(const ComparedRows& compared, const float* rows, const float* lab
     for (int j = 0; j < kSpaceWidth; ++j) across[j * kComparedRows + r] = rows[r * kSpaceWidth + j];
   }
   float pulls[kComparedColumns * kComparedRows], sums[kComparedRows * kSpaceWidth];
-  gather_dense({kComparedColumns, kSpaceWidth, labels}, 0, kComparedColumns, across, pulls);
+  static_assert(kComparedColumns % kDenseRows == 0);
+  for (int c = 0; c < kComparedColumns; c += kDenseRows) {
+    gather_dense_rows<kDenseRows>(labels + c * kSpaceWidth, kSpaceWidth, across, pulls + c * kComparedRows);
+  }
   make_pulls(compared, pulls);
   add_pulls(pulls, labels, sums);
   // From the gradient by the unit vector to that by the vector itself.
@@ -89,6 +95,7 @@ void pull_rows(const ComparedRows& compared, const float* rows, const float* lab
 void round_vectors(const float* vectors, std::int64_t count, SpaceVector* steps, float* scale) {
   // What is added and taken away again leaves no bits for what is less than 1; halves go to even numbers.
   constexpr float kRounding = 3 << 22;
+  constexpr float kTiny = 1e-30f, kHuge = 1e30f;  // of what is smaller, or larger, or no number, nothing is left
   for (std::int64_t i = 0; i < count; ++i) {
     const float* const vector = vectors + i * kSpaceWidth;
     Eight size = {};
@@ -98,10 +105,12 @@ void round_vectors(const float* vectors, std::int64_t count, SpaceVector* steps,
     }
     float largest = 0;
     for (int j = 0; j < 8; ++j) largest = size[j] > largest ? size[j] : largest;
-    scale[i] = largest / kVectorSteps;
-    const float per_step = largest > 0 ? kVectorSteps / largest : 0;
+    const bool is_some = largest > kTiny && largest < kHuge;
+    scale[i] = is_some ? largest / kVectorSteps : 0.0f;
+    const float per_step = is_some ? kVectorSteps / largest : 0.0f;
     for (int j = 0; j < kSpaceWidth; ++j) {
-      steps[i].steps[j] = static_cast<std::int8_t>((per_step * vector[j] + kRounding) - kRounding);
+      const float rounded = (per_step * vector[j] + kRounding) - kRounding;
+      steps[i].steps[j] = static_cast<std::int8_t>(rounded == rounded ? rounded : 0.0f);
     }
   }
 }

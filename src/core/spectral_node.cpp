@@ -369,8 +369,8 @@ MedianRange median_range(const float* values, const float* weights, std::int64_t
   const bool is_counted = count >= kManyValues && scale > 0 && scale < std::numeric_limits<float>::infinity();
   const float first = *least;
   const auto bucket_of = [&](float value) {
-    const float place = (value - first) * scale;
-    return !is_counted ? 0 : place < kMedianBuckets ? static_cast<int>(place) : kMedianBuckets - 1;  // so is a NaN
+    const float place = (value - first) * scale;  // of what is no number, or beside it, anything
+    return !is_counted || !(place > 0) ? 0 : place < kMedianBuckets ? static_cast<int>(place) : kMedianBuckets - 1;
   };
   std::array<double, kMedianBuckets> mass{};
   for (std::int64_t i = 0; is_counted && i < count; ++i) mass[bucket_of(values[i])] += weights[i];

@@ -16,8 +16,8 @@
 namespace labelprism {
 namespace {
 
-// Who waits looks so many times before going to sleep: some kernels have thousands of short jobs one right after the
-// other, and to be woken up takes as long as one of these.
+// Who waits looks so many times before going to sleep, for some microseconds: some kernels have thousands of short jobs
+// one right after the other, and to be woken up takes as long as one of these.
 constexpr int kLooks = 1000;
 
 inline void rest_a_little() {
@@ -106,8 +106,8 @@ class Pool {
       lock.unlock();
       job.work();
       lock.lock();
-      if (--job.helpers_inside == 0) left_.notify_all();  // the job may be gone now
-      lock.unlock();
+      if (--job.helpers_inside == 0) left_.notify_all();
+      lock.unlock();  // the job may be gone from here on
       look_for([this] { return has_jobs_.load(); });
       lock.lock();
     }

@@ -44,8 +44,8 @@ class RecipeSettings:
     training_candidates, training_votes : int
         Those of the forest and by votes for the examples that the head learns from.
     candidates_per_label, training_candidates_per_label : float
-        So many more of the forest for every label that rows have on average beyond the first, at most 50 more; and so
-        many for the examples that the head learns from, to which wrong ones say more than they add to a prediction.
+        So many more of the forest for every label that rows have on average beyond the first; and so many for the
+        examples that the head learns from. At most 50 more in both cases.
     candidates_per_doubling : float
         So many more of the forest and by votes whenever the labels double beyond 50,000, where no space finds
         candidates.

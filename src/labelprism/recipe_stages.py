@@ -110,7 +110,7 @@ class DataSize(NamedTuple):
 
 
 def _more_candidates(per_label: float, labels_per_row: float) -> int:
-    """Return how many more rows have for their labels beyond the first."""
+    """Return how many candidates more a row has for its labels beyond the first."""
     return min(round(per_label * max(labels_per_row - 1, 0)), _MOST_MORE_CANDIDATES)
 
 

@@ -138,3 +138,13 @@ def test_refuses_rows_that_x_does_not_have(data: Any) -> None:
         step(planted(N, None, (D - 1, C), settings_of(Y)), X, Y)
     with pytest.raises(ValueError, match="a number for every row"):
         step(grower, X, Y, np.zeros(3, np.int64))
+
+
+def test_labels_of_examples_without_weight_are_none_of_a_leaf(data: Any) -> None:
+    """Without pruning every example goes both ways, by a probability that may be rounded to 0."""
+    X, Y = data
+    growth = {"routing": "fractional", "prune_below": 0.0, "growth_noise": 1e-3, "drop_share": 0.0}
+    forest = SpectralForest(n_trees=1, stop_labels=5, min_rows=10, max_depth=4, random_state=0, **growth).fit(X, Y)
+    leaves = forest.leaf_candidates_
+    assert leaves.has_canonical_format  # each label once
+    assert np.isfinite(leaves.data).all()

@@ -169,6 +169,10 @@ def test_medians_of_what_has_no_order() -> None:
         array = np.linspace(-1, 1, 200, dtype=np.float32)
         array[::3] = bad
         assert _core.weighted_median(array, np.ones(200, np.float32)) in array or np.isnan(bad)
+        array = np.tile(np.float32([0, 1]), 100)
+        array[2:4] = bad, -1e6  # the least number stands beside one that is none, and is not found
+        _core.weighted_median(array, np.ones(200, np.float32))
+        _core.median_split(array, np.ones(200, np.float32))
     assert _core.weighted_median(np.ones(100, np.float32), np.zeros(100, np.float32)) == 1
 
 

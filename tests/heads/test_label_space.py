@@ -101,6 +101,34 @@ def test_the_same_bits_for_all_threads_and_processors(instruction_sets: list[str
             np.testing.assert_array_equal(array, wanted)
 
 
+def test_vectors_are_rounded_alike_by_all_processors(instruction_sets: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    # The first number is the largest: with steps of 1 the others are halves, which go to even numbers, and fractions.
+    halves = np.concatenate([np.full((40, 1), 127), rng.integers(-252, 253, (40, WIDTH - 1)) / 2], axis=1)
+    sizes = 10.0 ** rng.integers(-25, 25, (100, 1))
+    vectors = np.concatenate([halves, rng.standard_normal((100, WIDTH)) * sizes, np.zeros((1, WIDTH))])
+    vectors = vectors.astype(np.float32)
+    largest = np.abs(vectors).max(1, keepdims=True)
+    per_step = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 0)
+    for name in instruction_sets:
+        _core.use_instruction_set(name)
+        steps, scale = as_bytes(vectors, 2)
+        np.testing.assert_array_equal(steps, np.rint(per_step * vectors))
+        np.testing.assert_allclose(scale, largest[:, 0] / 127, rtol=1e-6)
+
+
+def test_nothing_is_left_of_vectors_without_a_size(instruction_sets: list[str]) -> None:
+    vectors = np.zeros((5, WIDTH), np.float32)
+    for row, first in enumerate((1e-40, 1e35, np.inf, -np.inf, np.nan)):
+        vectors[row, :2] = first, 1e-41
+    vectors[4, 1] = 2.0
+    for name in instruction_sets:
+        _core.use_instruction_set(name)
+        steps, scale = as_bytes(vectors)
+        assert (steps[:4].any(), scale[:4].any()) == (False, False)
+        assert (steps[4, :3].tolist(), scale[4]) == ([0, 127, 0], np.float32(2 / 127))
+
+
 def test_cosines_are_those_of_sums_of_vectors() -> None:
     X, Y, found = problem(60, 25, 12, 2)
     rng = np.random.default_rng(0)
