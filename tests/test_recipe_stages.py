@@ -231,6 +231,8 @@ def test_many_rows_look_for_candidates_while_a_space_is_learned_in_place_of_tree
     assert mining_of(adapted) == (settings.mined_every, kept, kept)
     assert adapted.kept_candidates == settings.kept_candidates + 9  # thrice as many more as of a tree, for two labels
     assert adapted.for_examples().strong_features == 8
+    assert adapted.centroid_candidates == 10
+    assert settings_for_data(replace(settings, mined_centroids=3), size).centroid_candidates == 3
     assert adapted.forest["stop_labels"] == 2**31 - 1
     assert adapted.forest_candidates == 1
     few_rows = settings_for_data(settings, size._replace(n_rows=99_999))

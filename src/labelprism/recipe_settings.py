@@ -122,6 +122,8 @@ class RecipeSettings:
         No tree grows. 0: they do not.
     mined_from_rows : int
         Where there are fewer rows they do not either: trees cost little there.
+    mined_centroids : int
+        Where they do, centroids bring in at most so many candidates.
     mined_without_head : int
         How many labels each row finds where there is no head, which would learn from them too.
     head_from_examples_per_label : float
@@ -200,6 +202,7 @@ class RecipeSettings:
     sieved_leaf_labels: int = 200
     mined_every: int = 3
     mined_from_rows: int = 100_000
+    mined_centroids: int = 10
     mined_without_head: int = 3
     head_from_examples_per_label: float = 8.0
     many_rows: int = 100_000
@@ -221,7 +224,7 @@ class RecipeSettings:
         least |= {"longest_list": 1, "longest_vote_list": 1, "longest_example_list": 0, "space_passes": 0}
         least |= {"space_candidates": 0, "kept_candidates": 0, "training_votes": 0, "votes_for_new_labels": 0}
         least |= {"space_passes_of_many": 1, "strong_features": 1, "mined_features": 1, "candidates_of_few": 0}
-        least |= {"held_out": 0, "held_out_of_many": 0}
+        least |= {"held_out": 0, "held_out_of_many": 0, "mined_centroids": 0}
         least |= {"mined_every": 0, "mined_without_head": 1, "space_passes_of_many_values": 1}
         for name, lowest in least.items():
             value = getattr(self, name)

@@ -153,7 +153,8 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     passes = _space_passes(settings, size, size.n_rows >= settings.many_rows and not mines)
     if mines:
         has_head = settings.use_head and _needs_head(settings, size)
-        settings = replace(settings, sieved_leaf_labels=2**31 - 1, use_head=has_head)
+        near = min(settings.centroid_candidates, settings.mined_centroids)
+        settings = replace(settings, sieved_leaf_labels=2**31 - 1, use_head=has_head, centroid_candidates=near)
     has_trees = not sieves or n_labels > settings.sieved_leaf_labels
     settings = replace(
         settings,
