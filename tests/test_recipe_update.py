@@ -181,8 +181,7 @@ def test_a_space_keeps_fewer_candidates_of_rows_that_are_learned_from(monkeypatc
     sieve = {
         "kept_candidates": 10,
         "training_share": 0.4,
-        "candidates_per_label": 0.0,
-        "training_candidates_per_label": 0.0,
+        "kept_per_label": 0.0,
         "sieve_loss": 1.0,
     }
     model = fit_default(

@@ -106,9 +106,11 @@ class RecipeSettings:
         By how much the logarithm of the likelihood of the held-out rows' labels must rise with the space for it to be
         taken.
     kept_candidates : int
-        How many candidates of a row a space keeps, those that lie nearest to it, and as many more as the forest for
-        rows of several labels, or three times as many where rows look for candidates while it is learned. No more
-        trees, and no more candidates for many labels, are needed then. 0: it keeps all.
+        How many candidates of a row a space keeps, those that lie nearest to it. No more trees, and no more candidates
+        for many labels, are needed then. 0: it keeps all.
+    kept_per_label : float
+        So many more for every label that rows have on average beyond the first, at most 50 more, and twice as many
+        where rows look for candidates while it is learned.
     space_candidates : int
         How many candidates such a space brings in before: the labels that lie nearest to the row.
     training_share : float
@@ -197,6 +199,7 @@ class RecipeSettings:
     space_up_to_labels_per_row: float = 6.0
     space_gain: float = 5.0
     kept_candidates: int = 30
+    kept_per_label: float = 4.0
     space_candidates: int = 10
     training_share: float = 0.5
     sieved_leaf_labels: int = 200
@@ -286,6 +289,7 @@ PRESETS: dict[str, RecipeSettings] = {
         example_gain=5.0,
         space_passes=10,
         kept_candidates=80,
+        kept_per_label=5.0,
         space_candidates=20,
         training_share=1.0,
         sieved_leaf_labels=30,
@@ -298,6 +302,7 @@ PRESETS: dict[str, RecipeSettings] = {
         head={"rare_examples": 10.0, "tolerance": 1.2, "passes": 3},
         forest_candidates=20,
         training_candidates=20,
+        candidates_per_label=4.0,
         training_candidates_per_label=4.0,
         centroid_candidates=20,
         vote_candidates=10,

@@ -140,6 +140,7 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
     sieves = has_space and settings.kept_candidates > 0 and labels_per_row <= settings.sieve_up_to_labels_per_row
     more = _more_candidates(settings.candidates_per_label, labels_per_row)
     more_in_training = _more_candidates(settings.training_candidates_per_label, labels_per_row)
+    more_kept = _more_candidates(settings.kept_per_label, labels_per_row)
     doublings = 0.0 if sieves else max(np.log2(max(n_labels, 1) / _MANY_LABELS), 0.0)
     further = round(settings.candidates_per_doubling * doublings)
     retrieves = n_labels >= settings.retrieval_from_labels
@@ -163,7 +164,7 @@ def settings_for_data(settings: RecipeSettings, size: DataSize) -> RecipeSetting
         vote_candidates=votes if has_votes else 0,
         votes_for_new_labels=votes if may_vote else 0,
         centroid_candidates=settings.centroid_candidates if has_centroids else 0,
-        kept_candidates=min(settings.kept_candidates + (1 + 2 * mines) * more, MOST_CANDIDATES) if sieves else 0,
+        kept_candidates=min(settings.kept_candidates + (1 + mines) * more_kept, MOST_CANDIDATES) if sieves else 0,
         mined_every=min(settings.mined_every, -(-passes // 2)) if mines else 0,
         longest_own_list=settings.longest_own_list * size.n_entries / size.n_rows if sieves else 0.0,
         space_passes=passes,
