@@ -122,6 +122,10 @@ def test_examples_of_the_head_have_fewer_candidates_than_rows_that_are_predicted
     for leaf_labels in (0, -1, 2.5, "all"):
         with pytest.raises(ValueError, match="sieved_leaf_labels must be a whole number from 1 on"):
             replace(settings, sieved_leaf_labels=leaf_labels)._check()
+    for rate in ("candidates_per_label", "training_candidates_per_label", "kept_per_label", "candidates_per_doubling"):
+        for bad in (-1.0, float("nan"), float("inf"), "many"):
+            with pytest.raises(ValueError, match=f"^{rate} must be a number from 0 to 30000, got {bad!r}$"):
+                RecipeSettings(**{rate: bad})._check()
 
 
 @pytest.mark.parametrize(

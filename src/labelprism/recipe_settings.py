@@ -233,6 +233,11 @@ class RecipeSettings:
             value = getattr(self, name)
             if not isinstance(value, int) or not lowest <= value <= MOST_CANDIDATES:
                 raise ValueError(f"{name} must be a whole number from {lowest} to {MOST_CANDIDATES}, got {value!r}")
+        rates = ("candidates_per_label", "training_candidates_per_label", "kept_per_label", "candidates_per_doubling")
+        for name in rates:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value <= MOST_CANDIDATES:
+                raise ValueError(f"{name} must be a number from 0 to {MOST_CANDIDATES}, got {value!r}")
         if not isinstance(self.training_share, int | float) or not 0 < self.training_share <= 1:
             raise ValueError(f"training_share must be above 0 and at most 1, got {self.training_share!r}")
         if not isinstance(self.sieved_leaf_labels, int) or self.sieved_leaf_labels < 1:
