@@ -3,11 +3,13 @@
     python benchmarks/recipe.py ablation FOLDER ...    # every step switched off by itself
     python benchmarks/recipe.py trees FOLDER ...       # more trees and candidates, on a fifth of the training rows
     python benchmarks/recipe.py settings FOLDER ...    # other numbers in the settings, on the same rows
+    python benchmarks/recipe.py candidates FOLDER ...  # more or fewer of them for each label of a row, on the same rows
     python benchmarks/recipe.py scaling FOLDER         # training time against rows and labels
 
 With --runs N the fifth of the training rows is of runs of N neighbours: where like rows lie together, few of them are
-learned from then. FOLDER holds X_trn.npz, Y_trn.npz, X_tst.npz and Y_tst.npz. Seconds of training and microseconds of
-prediction are of CPU, which neighbours on the machine disturb less than those of the clock.
+learned from then; with --splits N means are of so many fifths that are drawn. FOLDER holds X_trn.npz, Y_trn.npz,
+X_tst.npz and Y_tst.npz. Seconds of training and microseconds of prediction are of CPU, which neighbours on the machine
+disturb less than those of the clock.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ TREES: dict[str, RecipeSettings] = {
 }
 
 SETTINGS: dict[str, RecipeSettings] = {
-    "default: leaves of 30 labels, tolerance 0.8": DEFAULT,
+    "default: leaves of 60 labels, tolerance 0.8": DEFAULT,
     "50, 0.5": replace(with_forest(stop_labels=50), head={"tolerance": 0.5}),
     "50, 0.8": replace(with_forest(stop_labels=50), head={"tolerance": 0.8}),
     "80, 0.5": replace(with_forest(stop_labels=80), head={"tolerance": 0.5}),
@@ -100,6 +102,15 @@ SETTINGS: dict[str, RecipeSettings] = {
     "five, 200 in prediction": replace(PRESETS["accurate"], forest_candidates=200),
 }
 
+CANDIDATES: dict[str, RecipeSettings] = {
+    f"{to_learn:g} to learn from, {to_predict:g} to predict with": replace(
+        DEFAULT, training_candidates_per_label=to_learn, candidates_per_label=to_predict
+    )
+    for to_learn, to_predict in ((4.0, 4.0), (6.0, 4.0), (6.0, 3.0), (6.0, 2.0))
+}
+
+HELD_OUT = {"trees": TREES, "settings": SETTINGS, "candidates": CANDIDATES}
+
 
 def read(folder: str) -> tuple[sp.csr_array, ...]:
     names = ("X_trn", "Y_trn", "X_tst", "Y_tst")
@@ -107,32 +118,43 @@ def read(folder: str) -> tuple[sp.csr_array, ...]:
     return X, Y, X_test, Y_test
 
 
-def held_out(X: sp.csr_array, Y: sp.csr_array, run: int) -> tuple[sp.csr_array, ...]:
+def held_out(X: sp.csr_array, Y: sp.csr_array, run: int, seed: int) -> tuple[sp.csr_array, ...]:
     """Return the training rows but a fifth, and that fifth, for choices that test rows must not make."""
     n_runs = -(-X.shape[0] // run)
     is_held_out = np.zeros(n_runs, bool)
-    is_held_out[np.random.default_rng(7).permutation(n_runs)[: n_runs // 5]] = True
+    is_held_out[np.random.default_rng(7 + seed).permutation(n_runs)[: n_runs // 5]] = True
     others = is_held_out[np.arange(X.shape[0]) // run]
     return X[~others], Y[~others], X[others], Y[others]
 
 
-def ablation(folders: list[str], steps: dict[str, RecipeSettings], run: int | None, n_jobs: int) -> None:
+METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5")
+
+
+def measured(rows: tuple[sp.csr_array, ...], settings: RecipeSettings, seed: int, n_jobs: int) -> list[float]:
+    """Return the metrics, CPU seconds of training and CPU microseconds of a prediction."""
+    X, Y, X_test, Y_test = rows
+    start = time.process_time()
+    model = fit_default(X, Y, preset=settings, n_jobs=n_jobs, random_state=seed)
+    trained = time.process_time()
+    ranking, _ = model.predict_topk(X_test, 5, n_jobs)
+    predicted = time.process_time()
+    scores = metrics.evaluate(Y_test, ranking, Y)
+    return [*(100 * scores[key] for key in METRICS), trained - start, 1e6 * (predicted - trained) / X_test.shape[0]]
+
+
+def ablation(folders: list[str], steps: dict[str, RecipeSettings], run: int | None, n_splits: int, n_jobs: int) -> None:
     """Print what each setting comes to: on test rows, or on training rows that are held out in runs."""
-    print("| data | step | P@1 | P@3 | P@5 | nDCG@5 | PSP@5 | CPU s | us a row |\n" + "|---" * 9 + "|")
+    print(f"| data | step | {' | '.join(METRICS)} | CPU s | us a row |\n" + "|---" * 9 + "|")
     for folder in folders:
         X, Y, X_test, Y_test = read(folder)
-        if run is not None:
-            X, Y, X_test, Y_test = held_out(X, Y, run)
         for name, settings in steps.items():
-            start = time.process_time()
-            model = fit_default(X, Y, preset=settings, n_jobs=n_jobs)
-            trained = time.process_time()
-            ranking, _ = model.predict_topk(X_test, 5, n_jobs)
-            predicted = time.process_time()
-            scores = metrics.evaluate(Y_test, ranking, Y)
-            cells = " | ".join(f"{100 * scores[key]:.2f}" for key in ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5"))
-            costs = f"{trained - start:.1f} | {1e6 * (predicted - trained) / X_test.shape[0]:.0f}"
-            print(f"| {Path(folder).name} | {name} | {cells} | {costs} |", flush=True)
+            found = []
+            for split in range(1 if run is None else n_splits):
+                rows = (X, Y, X_test, Y_test) if run is None else held_out(X, Y, run, split)
+                found.append(measured(rows, settings, split, n_jobs))
+            *scores, seconds, microseconds = np.mean(found, axis=0)
+            cells = " | ".join(f"{score:.2f}" for score in scores)
+            print(f"| {Path(folder).name} | {name} | {cells} | {seconds:.1f} | {microseconds:.0f} |", flush=True)
 
 
 def scaling(folder: str, n_jobs: int) -> None:
@@ -167,17 +189,17 @@ def print_exponent(name: str, points: list[tuple[int, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["ablation", "trees", "settings", "scaling"])
+    parser.add_argument("what", choices=["ablation", *HELD_OUT, "scaling"])
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--runs", type=int, default=1, help="rows are held out in runs of so many")
+    parser.add_argument("--splits", type=int, default=1, help="so many times")
     arguments = parser.parse_args()
     print(machine(), file=sys.stderr)
     if arguments.what == "ablation":
-        ablation(arguments.folders, STEPS, None, arguments.jobs)
-    elif arguments.what in ("trees", "settings"):
-        steps = TREES if arguments.what == "trees" else SETTINGS
-        ablation(arguments.folders, steps, arguments.runs, arguments.jobs)
+        ablation(arguments.folders, STEPS, None, 1, arguments.jobs)
+    elif arguments.what in HELD_OUT:
+        ablation(arguments.folders, HELD_OUT[arguments.what], arguments.runs, arguments.splits, arguments.jobs)
     else:
         scaling(arguments.folders[0], arguments.jobs)
 
